@@ -1,0 +1,22 @@
+//! Text or pair → tokens: ids, type ids, display text, words, offsets.
+
+/// One token as the model sees it and as a person should read it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Token {
+    /// Readable text: markers turned back into text, `##` kept.
+    pub text: String,
+    /// Row of the embedding table; `None` for tokens that came without a model.
+    pub id: Option<u32>,
+    /// Token type (segment) id: 0 or 1.
+    pub type_id: u32,
+    /// Which text of a pair it belongs to (0 or 1); `None` for special tokens.
+    pub sequence: Option<usize>,
+    /// Which word of its sequence, counted from 0; `None` for special tokens.
+    pub word: Option<usize>,
+    /// First and last-but-one character of the token in its text.
+    pub offsets: (usize, usize),
+    /// Added by the tokenizer (`[CLS]`, `[SEP]`) rather than typed.
+    pub special: bool,
+    /// What was typed where the vocabulary had only the unknown token for it.
+    pub unknown: Option<String>,
+}
