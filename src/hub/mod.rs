@@ -1,9 +1,113 @@
 //! Model argument → local files: built in, a folder, a file, or a Hub id.
+//!
+//! Everything that opens a socket is in this module, behind the feature `hub`.
+
+mod builtin;
+mod env;
+pub(crate) mod local;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+pub use builtin::BUILT_IN;
+pub use env::{HubEnv, Proxies};
+
 use crate::error::{Error, Result};
+
+/// What the user asked for: the flags that say which model to run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModelRequest {
+    /// `--model`: a folder, a `.safetensors` file, a Hub id, `built-in`, or nothing for that.
+    pub model: Option<String>,
+    /// `--tokenizer`: a folder, a `tokenizer.json` or a `vocab.txt` to use instead of the model's.
+    pub tokenizer: Option<PathBuf>,
+    /// `--config`: a `config.json`, or a folder that holds one, to use instead of the model's.
+    pub config: Option<PathBuf>,
+    /// `--subfolder`: where in the model's folder or repository its files are.
+    pub subfolder: Option<String>,
+    /// `--revision`: branch, tag or commit of a Hub model; `main` if absent.
+    pub revision: Option<String>,
+    /// `--token`: access token for the Hub, before `HF_TOKEN` and the token file.
+    pub token: Option<String>,
+}
+
+/// How the caller hears of a download. The library itself prints nothing.
+pub trait Progress {
+    /// A file begins, of `total` bytes where that is known; `done` of them were there already.
+    fn start(&self, file: &str, total: Option<u64>, done: u64);
+    /// So many bytes more have arrived.
+    fn update(&self, bytes: u64);
+    /// The file is complete, or was given up.
+    fn finish(&self);
+}
+
+/// Says nothing.
+impl Progress for () {
+    fn start(&self, _file: &str, _total: Option<u64>, _done: u64) {}
+    fn update(&self, _bytes: u64) {}
+    fn finish(&self) {}
+}
+
+/// Finds the local files of the model that is asked for, downloading what is not there yet.
+///
+/// A path that exists wins over a Hub id. A Hub model whose configuration, weights and vocabulary
+/// are in the cache is used as it is, without opening a socket.
+///
+/// # Errors
+/// [`Error::ModelNotFound`] when there is no such model or it cannot be reached,
+/// [`Error::Checkpoint`] when what is there is not a model that can be read, [`Error::Usage`] for
+/// flags that do not go together, [`Error::Io`] when a file cannot be read or written.
+pub fn resolve(
+    request: &ModelRequest,
+    env: &HubEnv,
+    progress: &dyn Progress,
+) -> Result<ModelFiles> {
+    let mut files = if let Some(name) = builtin::asked_for(request.model.as_deref()) {
+        builtin::resolve(name, request)?
+    } else {
+        let model = request.model.as_deref().unwrap_or_default();
+        let path = Path::new(model);
+        if !model.is_empty() && path.exists() {
+            on_disk(path, request)?
+        } else {
+            remote(model, request, env, progress)?
+        }
+    };
+    if let Some(path) = &request.config {
+        files.config = Some(local::config(path)?);
+    }
+    if let Some(path) = &request.tokenizer {
+        files.tokenizer = local::tokenizer(path)?;
+    }
+    Ok(files)
+}
+
+fn on_disk(path: &Path, request: &ModelRequest) -> Result<ModelFiles> {
+    let mut at = path.to_path_buf();
+    if let Some(folder) = &request.subfolder {
+        if !local::stays_inside(folder) || !path.join(folder).is_dir() {
+            return Err(Error::ModelNotFound {
+                model: path.display().to_string(),
+                why: format!("--subfolder: no folder `{folder}` in it"),
+            });
+        }
+        at.push(folder);
+    }
+    let mut files = local::resolve(&at, &at.display().to_string())?;
+    if let Some(revision) = &request.revision {
+        files.notes.push(format!("--revision {revision} ignored: the model is a path, not a Hub id"));
+    }
+    Ok(files)
+}
+
+fn remote(
+    model: &str,
+    _request: &ModelRequest,
+    _env: &HubEnv,
+    _progress: &dyn Progress,
+) -> Result<ModelFiles> {
+    Err(Error::ModelNotFound { model: model.into(), why: "no such file or folder".into() })
+}
 
 /// One file of a model: on disk, or inside the binary.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,15 @@
 //! Text or pair → tokens: ids, type ids, display text, words, offsets.
 
+mod batch;
+mod encoding;
+mod load;
+mod tokenizer;
+mod words;
+
+pub use batch::{Batch, group_by_length};
+pub use encoding::{Encoding, Unknown};
+pub use tokenizer::{Input, Limit, Tokenizer};
+
 /// One token as the model sees it and as a person should read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Token {
@@ -13,7 +23,8 @@ pub struct Token {
     pub sequence: Option<usize>,
     /// Which word of its sequence, counted from 0; `None` for special tokens.
     pub word: Option<usize>,
-    /// First and last-but-one character of the token in its text.
+    /// First and last-but-one character of the token in its text: `start..end`, counted in
+    /// Unicode characters, `(0, 0)` for special tokens.
     pub offsets: (usize, usize),
     /// Added by the tokenizer (`[CLS]`, `[SEP]`) rather than typed.
     pub special: bool,

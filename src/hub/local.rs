@@ -1,0 +1,234 @@
+//! A model that is already on disk: a folder, or a weights file with its companions beside it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use super::{Asset, ModelFiles, TokenizerFiles};
+use crate::error::{Error, Result};
+
+pub(super) const CONFIG: &str = "config.json";
+pub(super) const WEIGHTS: &str = "model.safetensors";
+pub(super) const INDEX: &str = "model.safetensors.index.json";
+pub(super) const TOKENIZER: &str = "tokenizer.json";
+pub(super) const VOCAB: &str = "vocab.txt";
+pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+pub(super) const SPECIAL: &str = "special_tokens_map.json";
+pub(super) const ADDED: &str = "added_tokens.json";
+const PICKLE: &str = "pytorch_model.bin";
+const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
+
+/// A folder or a `.safetensors` file.
+pub(super) fn resolve(path: &Path, name: &str) -> Result<ModelFiles> {
+    if path.is_dir() { folder(path, name) } else { file(path, name) }
+}
+
+fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
+    let mut notes = Vec::new();
+    let (weights, index) = weights(folder)?;
+    if [PICKLE, PICKLE_INDEX].iter().any(|file| folder.join(file).is_file()) {
+        notes.push(format!("{PICKLE} ignored: the safetensors weights beside it are read"));
+    }
+    Ok(ModelFiles {
+        name: name.to_owned(),
+        revision: None,
+        config: existing(folder, CONFIG),
+        weights: weights.into_iter().map(Asset::Disk).collect(),
+        index: index.map(Asset::Disk),
+        tokenizer: tokenizer_beside(folder),
+        notes,
+    })
+}
+
+fn file(path: &Path, name: &str) -> Result<ModelFiles> {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+    if !suffix.eq_ignore_ascii_case("safetensors") {
+        return Err(match suffix {
+            "bin" | "pt" | "pth" | "ckpt" => Error::checkpoint(path, pickle_only()),
+            _ => Error::checkpoint(path, "expected a folder or a .safetensors file"),
+        });
+    }
+    check_weights(path)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok(ModelFiles {
+        name: name.to_owned(),
+        revision: None,
+        config: existing(folder, CONFIG),
+        weights: vec![Asset::Disk(path.to_path_buf())],
+        index: None,
+        tokenizer: tokenizer_beside(folder),
+        notes: Vec::new(),
+    })
+}
+
+/// The weights of a folder: one file, or every shard that its index names.
+fn weights(folder: &Path) -> Result<(Vec<PathBuf>, Option<PathBuf>)> {
+    let single = folder.join(WEIGHTS);
+    if single.is_file() {
+        check_weights(&single)?;
+        return Ok((vec![single], None));
+    }
+    let index = folder.join(INDEX);
+    if index.is_file() {
+        let shards = shard_paths(folder, &index)?;
+        return Ok((shards, Some(index)));
+    }
+    Err(no_weights(folder))
+}
+
+fn shard_paths(folder: &Path, index: &Path) -> Result<Vec<PathBuf>> {
+    let names = shard_names(index)?;
+    let count = names.len();
+    let mut shards = Vec::with_capacity(count);
+    for name in names {
+        let shard = folder.join(&name);
+        if !shard.is_file() {
+            let why = format!("names {count} shards, but `{name}` is not in {}", folder.display());
+            return Err(Error::checkpoint(index, why));
+        }
+        check_weights(&shard)?;
+        shards.push(shard);
+    }
+    Ok(shards)
+}
+
+/// The files that an index's `weight_map` names, each once, in order.
+pub(super) fn shard_names(index: &Path) -> Result<Vec<String>> {
+    #[derive(serde::Deserialize)]
+    struct Index {
+        weight_map: std::collections::BTreeMap<String, String>,
+    }
+    let bytes = std::fs::read(index).map_err(Error::io(index, "read it"))?;
+    if is_lfs_pointer(&bytes) {
+        return Err(Error::checkpoint(index, LFS_POINTER));
+    }
+    let parsed: Index = serde_json::from_slice(&bytes)
+        .map_err(|why| Error::checkpoint(index, format!("not a weights index: {why}")))?;
+    let names: BTreeSet<String> = parsed.weight_map.into_values().collect();
+    if names.is_empty() {
+        return Err(Error::checkpoint(index, "its `weight_map` names no file"));
+    }
+    match names.iter().find(|name| !stays_inside(name)) {
+        Some(name) => {
+            let why = format!("`weight_map` names `{name}`, which is outside the model's folder");
+            Err(Error::checkpoint(index, why))
+        }
+        None => Ok(names.into_iter().collect()),
+    }
+}
+
+/// Whether a relative path made of plain names, which cannot leave the folder it is joined to.
+pub(super) fn stays_inside(name: &str) -> bool {
+    !name.is_empty()
+        && !name.contains(['\\', '\0', ':'])
+        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Says what the folder holds instead of weights.
+fn no_weights(folder: &Path) -> Error {
+    let mut found: Vec<String> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    found.sort();
+    let has = |name: &str| found.iter().any(|file| file == name);
+    let why = if has(PICKLE) || has(PICKLE_INDEX) {
+        pickle_only()
+    } else if let Some(shard) = found.iter().find(|file| is_shard(file)) {
+        format!("found the shard `{shard}`, but no {INDEX}, which says what is in it")
+    } else if has("snapshots") && has("refs") {
+        "this is a model's folder in the Hub cache: give its Hub id, or a folder in snapshots/"
+            .into()
+    } else if let Some(file) = found.iter().find(|file| file.ends_with(".safetensors")) {
+        format!("expected {WEIGHTS} or {INDEX}; to read `{file}`, give that file as --model")
+    } else {
+        format!("no weights in this folder, expected {WEIGHTS} or {INDEX}")
+    };
+    Error::checkpoint(folder, why)
+}
+
+fn is_shard(file: &str) -> bool {
+    file.starts_with("model-") && file.contains("-of-") && file.ends_with(".safetensors")
+}
+
+fn pickle_only() -> String {
+    format!(
+        "found {PICKLE}, expected {WEIGHTS}; to convert it, in Python: \
+         AutoModel.from_pretrained(FOLDER).save_pretrained(OUT, safe_serialization=True)"
+    )
+}
+
+pub(crate) const LFS_POINTER: &str =
+    "this is a git-lfs pointer, not the file itself: run `git lfs pull` in its folder";
+
+/// Whether the content is what git leaves when it has not fetched a large file.
+pub(crate) fn is_lfs_pointer(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"version https://git-lfs.github.com/spec/")
+}
+
+/// Refuses files that are no weights at all, before anything maps them.
+fn check_weights(path: &Path) -> Result<()> {
+    let mut start = Vec::with_capacity(64);
+    let file = File::open(path).map_err(Error::io(path, "open it"))?;
+    file.take(64).read_to_end(&mut start).map_err(Error::io(path, "read it"))?;
+    if is_lfs_pointer(&start) {
+        return Err(Error::checkpoint(path, LFS_POINTER));
+    }
+    if start.len() <= 8 {
+        let why = format!("{} bytes long, expected safetensors weights", start.len());
+        return Err(Error::checkpoint(path, why));
+    }
+    Ok(())
+}
+
+fn existing(folder: &Path, name: &str) -> Option<Asset> {
+    let path = folder.join(name);
+    path.is_file().then_some(Asset::Disk(path))
+}
+
+fn tokenizer_beside(folder: &Path) -> TokenizerFiles {
+    TokenizerFiles {
+        json: existing(folder, TOKENIZER),
+        vocab: existing(folder, VOCAB),
+        config: existing(folder, TOKENIZER_CONFIG),
+        special: existing(folder, SPECIAL),
+        added: existing(folder, ADDED),
+    }
+}
+
+/// `--tokenizer`: a folder, a `tokenizer.json` or a `vocab.txt` (under any name).
+pub(super) fn tokenizer(path: &Path) -> Result<TokenizerFiles> {
+    let files = if path.is_dir() {
+        tokenizer_beside(path)
+    } else if path.is_file() {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let beside = tokenizer_beside(folder);
+        let asset = Some(Asset::Disk(path.to_path_buf()));
+        match path.extension().and_then(|suffix| suffix.to_str()) {
+            Some("json") => TokenizerFiles { json: asset, vocab: None, ..beside },
+            _ => TokenizerFiles { json: None, vocab: asset, ..beside },
+        }
+    } else {
+        return Err(missing("--tokenizer", path));
+    };
+    if files.json.is_none() && files.vocab.is_none() {
+        let why = format!("no tokenizer in this folder, expected {TOKENIZER} or {VOCAB}");
+        return Err(Error::checkpoint(path, why));
+    }
+    Ok(files)
+}
+
+/// `--config`: a file, or a folder that holds `config.json`.
+pub(super) fn config(path: &Path) -> Result<Asset> {
+    let file = if path.is_dir() { path.join(CONFIG) } else { path.to_path_buf() };
+    if file.is_file() { Ok(Asset::Disk(file)) } else { Err(missing("--config", &file)) }
+}
+
+fn missing(flag: &str, path: &Path) -> Error {
+    Error::ModelNotFound { model: path.display().to_string(), why: format!("{flag}: no such file") }
+}

@@ -1,0 +1,46 @@
+//! Several inputs as one rectangular batch.
+
+use ndarray::Array2;
+
+use super::Encoding;
+
+/// Inputs of different lengths side by side, padded on the right to the longest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Token ids, `[B, T]`.
+    pub ids: Array2<u32>,
+    /// 1 for a real token, 0 for padding, `[B, T]`.
+    pub mask: Array2<u32>,
+    /// Token type ids, `[B, T]`; 0 for padding.
+    pub type_ids: Array2<u32>,
+    /// Real tokens of each input, `[B]`.
+    pub lengths: Vec<usize>,
+}
+
+impl Batch {
+    /// Pads with `pad_id` (see [`Tokenizer::pad_id`](super::Tokenizer::pad_id)).
+    pub fn new(encodings: &[Encoding], pad_id: u32) -> Self {
+        let lengths: Vec<usize> = encodings.iter().map(Encoding::len).collect();
+        let shape = (lengths.len(), lengths.iter().copied().max().unwrap_or(0)); // [B, T]
+        let mut ids = Array2::from_elem(shape, pad_id);
+        let mut mask = Array2::zeros(shape);
+        let mut type_ids = Array2::zeros(shape);
+        for (b, encoding) in encodings.iter().enumerate() {
+            for (t, token) in encoding.tokens.iter().enumerate() {
+                ids[(b, t)] = token.id.unwrap_or(pad_id);
+                mask[(b, t)] = 1;
+                type_ids[(b, t)] = token.type_id;
+            }
+        }
+        Self { ids, mask, type_ids, lengths }
+    }
+}
+
+/// Splits inputs of the given lengths into groups of at most `batch_size` that are close in
+/// length, so that little padding is needed. Returns indices into `lengths`: shortest group
+/// first, equal lengths in their original order; every index occurs once.
+pub fn group_by_length(lengths: &[usize], batch_size: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&index| lengths[index]); // stable
+    order.chunks(batch_size.max(1)).map(<[usize]>::to_vec).collect()
+}

@@ -1,0 +1,92 @@
+//! The tokens of one input.
+
+use super::words::{self, Span};
+use super::Token;
+use crate::error::{Error, Result};
+
+/// One input as the model will read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Encoding {
+    /// Every token, special ones included, no padding: T of them.
+    pub tokens: Vec<Token>,
+    /// What was typed, by sequence: one text, or two of a pair. Words and pieces that came apart
+    /// are joined by spaces, and offsets count in the joined text.
+    pub texts: Vec<String>,
+    /// How many tokens `--truncate` removed.
+    pub cut: usize,
+    /// The words of each sequence.
+    pub(super) words: Vec<Vec<Span>>,
+}
+
+/// How much of a text the vocabulary does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unknown {
+    /// Tokens that became the unknown token.
+    pub count: usize,
+    /// All tokens that were typed, special ones left out.
+    pub of: usize,
+    /// Hub id of a model whose vocabulary would know them.
+    pub knows: &'static str,
+}
+
+impl Encoding {
+    /// How many tokens there are, special ones included.
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there are no tokens.
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// The text of each word of a sequence (0 or 1) as it was typed, by [`Token::word`].
+    pub fn words(&self, sequence: usize) -> Vec<&str> {
+        let text = self.texts.get(sequence).map_or("", String::as_str);
+        let spans = self.words.get(sequence).map_or(&[][..], Vec::as_slice);
+        spans.iter().map(|span| words::slice(text, span.start, span.end)).collect()
+    }
+
+    /// What the vocabulary did not know, if anything.
+    pub fn unknown(&self) -> Option<Unknown> {
+        let of = self.tokens.iter().filter(|token| !token.special).count();
+        let sources: Vec<&str> =
+            self.tokens.iter().filter_map(|token| token.unknown.as_deref()).collect();
+        let any = |test: fn(char) -> bool| sources.iter().any(|text| text.chars().any(test));
+        let knows = if any(is_han) && !self.texts.iter().any(|text| text.chars().any(is_kana_or_hangul)) {
+            "bert-base-chinese"
+        } else {
+            "bert-base-multilingual-cased"
+        };
+        (!sources.is_empty()).then_some(Unknown { count: sources.len(), of, knows })
+    }
+
+    /// Checks that the embedding table has a row for every token.
+    ///
+    /// # Errors
+    /// [`Error::Input`] naming the first token without one, its id and the number of rows.
+    pub fn check_ids(&self, vocab_rows: usize) -> Result<()> {
+        for (position, token) in self.tokens.iter().enumerate() {
+            match token.id {
+                Some(id) if id as usize >= vocab_rows => {
+                    let why = format!(
+                        "id {id} is beyond the model's {vocab_rows} embeddings; \
+                         the tokenizer does not belong to this checkpoint"
+                    );
+                    return Err(Error::input(format!("token {position} `{}`", token.text), why));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_han(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{3134f}')
+}
+
+fn is_kana_or_hangul(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{1100}'..='\u{11ff}' | '\u{ac00}'..='\u{d7af}')
+}

@@ -1,0 +1,307 @@
+//! The tokenizer: what was typed → an [`Encoding`].
+
+use super::words::{self, Span};
+use super::{Encoding, Token, load};
+use crate::error::{Error, Result};
+use crate::hub::TokenizerFiles;
+
+/// What was typed, in one of the forms that the command line and JSONL lines take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// One text (`text`).
+    Text(String),
+    /// Two texts (`text` and `text_b`).
+    Pair(String, String),
+    /// One text as words that are already apart (`words`); each is tokenized by itself.
+    Words(Vec<String>),
+    /// Pieces of the vocabulary, taken as they are (`tokens`): nothing is added to them.
+    Tokens(Vec<String>),
+}
+
+/// How many tokens the model takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Most tokens, special ones included; `None` for no limit.
+    pub max: Option<usize>,
+    /// Cut what is beyond `max` instead of refusing it.
+    pub truncate: bool,
+}
+
+/// A pretrained tokenizer.
+#[derive(Debug, Clone)]
+pub struct Tokenizer {
+    inner: load::Inner,
+    special: load::Special,
+    notes: Vec<String>,
+}
+
+impl Tokenizer {
+    /// Opens a tokenizer from `tokenizer.json`, or else from `vocab.txt` with what
+    /// `tokenizer_config.json` says. Padding and truncation that `tokenizer.json` asks for are
+    /// switched off.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] when a file is missing, malformed, or contradicts another;
+    /// [`Error::Io`] when one cannot be read.
+    pub fn open(files: &TokenizerFiles) -> Result<Self> {
+        let load::Loaded { inner, special, notes } = load::open(files)?;
+        Ok(Self { inner, special, notes })
+    }
+
+    /// What was assumed when the tokenizer was opened, one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The id that fills up a batch.
+    pub fn pad_id(&self) -> u32 {
+        self.special.pad.unwrap_or(0)
+    }
+
+    /// The id of `[MASK]`, where the vocabulary has one.
+    pub fn mask_id(&self) -> Option<u32> {
+        self.special.mask
+    }
+
+    /// How many tokens there are, added ones included.
+    pub fn vocab_size(&self) -> usize {
+        self.inner.get_vocab_size(true)
+    }
+
+    /// The piece of an id.
+    pub fn piece(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    /// Tokenizes one input, with the special tokens that the model expects.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the input is empty or becomes no token at all, when it is longer than
+    /// `limit` allows (naming both numbers), or when a piece of [`Input::Tokens`] is not in a
+    /// vocabulary that has no unknown token.
+    pub fn encode(&self, input: &Input, limit: &Limit) -> Result<Encoding> {
+        let mut encoding = match input {
+            Input::Text(text) => self.text(text)?,
+            Input::Pair(a, b) => self.pair(a, b)?,
+            Input::Words(words) => self.words(words)?,
+            Input::Tokens(pieces) => self.pieces(pieces)?,
+        };
+        if !encoding.tokens.iter().any(|token| !token.special) {
+            return Err(Error::input(place(input), "nothing in it is text that becomes a token"));
+        }
+        self.fit(&mut encoding, limit, input)?;
+        Ok(encoding)
+    }
+
+    fn text(&self, text: &str) -> Result<Encoding> {
+        not_blank("text", text)?;
+        let raw = self.run("text", text)?;
+        let mut tokens = self.tokens(&raw, &[text]);
+        let spans = words::assign(&mut tokens, 0, &words::split(text));
+        Ok(Encoding { tokens, texts: vec![text.to_owned()], cut: 0, words: vec![spans] })
+    }
+
+    fn pair(&self, a: &str, b: &str) -> Result<Encoding> {
+        not_blank("text", a)?;
+        not_blank("text_b", b)?;
+        let raw = self.run("text", (a, b))?;
+        let mut tokens = self.tokens(&raw, &[a, b]);
+        let spans = [a, b]
+            .iter()
+            .enumerate()
+            .map(|(sequence, text)| words::assign(&mut tokens, sequence, &words::split(text)))
+            .collect();
+        Ok(Encoding { tokens, texts: vec![a.to_owned(), b.to_owned()], cut: 0, words: spans })
+    }
+
+    /// The tokenizers crate counts offsets from each word's start; here they count in the text
+    /// that the words make when joined.
+    fn words(&self, words: &[String]) -> Result<Encoding> {
+        let (text, spans) = join("words", words)?;
+        let raw = self.run("words", words)?;
+        let mut tokens = self.tokens(&raw, &[]);
+        for (token, word) in tokens.iter_mut().zip(raw.get_word_ids()) {
+            let Some(span) = word.and_then(|word| spans.get(word as usize)) else { continue };
+            token.offsets.0 += span.start;
+            token.offsets.1 += span.start;
+        }
+        self.mark_unknown(&mut tokens, &[&text]);
+        let spans = words::assign(&mut tokens, 0, &spans);
+        Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] })
+    }
+
+    fn pieces(&self, pieces: &[String]) -> Result<Encoding> {
+        let (text, spans) = join("tokens", pieces)?;
+        let mut tokens = Vec::with_capacity(pieces.len());
+        for (piece, span) in pieces.iter().zip(&spans) {
+            tokens.push(self.piece_token(piece, span)?);
+        }
+        // A piece that continues the one before it belongs to the same word.
+        let prefix = self.special.prefix.as_deref().unwrap_or("##");
+        let mut grouped: Vec<Span> = Vec::with_capacity(spans.len());
+        for (piece, span) in pieces.iter().zip(spans) {
+            match grouped.last_mut() {
+                Some(last) if piece.len() > prefix.len() && piece.starts_with(prefix) => {
+                    last.end = span.end;
+                }
+                _ => grouped.push(span),
+            }
+        }
+        let words = words::assign(&mut tokens, 0, &grouped);
+        Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![words] })
+    }
+
+    fn piece_token(&self, piece: &str, span: &Span) -> Result<Token> {
+        let known = self.inner.token_to_id(piece);
+        let Some(id) = known.or(self.special.unknown) else {
+            let why = format!("`{piece}` is not in the vocabulary, which has no unknown token");
+            return Err(Error::input("tokens", why));
+        };
+        let special = [self.special.cls, self.special.sep].contains(&Some(id));
+        Ok(Token {
+            text: if known.is_some() { piece.to_owned() } else { self.unknown_text() },
+            id: Some(id),
+            type_id: 0,
+            sequence: (!special).then_some(0),
+            word: None,
+            offsets: if special { (0, 0) } else { (span.start, span.end) },
+            special,
+            unknown: known.is_none().then(|| piece.to_owned()),
+        })
+    }
+
+    fn unknown_text(&self) -> String {
+        self.special.unknown.and_then(|id| self.piece(id)).unwrap_or_default()
+    }
+
+    fn run<'s>(
+        &self,
+        place: &str,
+        input: impl Into<tokenizers::EncodeInput<'s>>,
+    ) -> Result<tokenizers::Encoding> {
+        self.inner
+            .encode_char_offsets(input, true)
+            .map_err(|why| Error::input(place, format!("cannot be tokenized: {why}")))
+    }
+
+    /// Without words; the unknown are marked where `texts` are given.
+    fn tokens(&self, raw: &tokenizers::Encoding, texts: &[&str]) -> Vec<Token> {
+        let sequences = raw.get_sequence_ids();
+        let mut tokens: Vec<Token> = (0..raw.len())
+            .map(|i| Token {
+                text: raw.get_tokens()[i].clone(),
+                id: Some(raw.get_ids()[i]),
+                type_id: raw.get_type_ids()[i],
+                sequence: sequences[i],
+                word: None,
+                offsets: raw.get_offsets()[i],
+                special: raw.get_special_tokens_mask()[i] == 1,
+                unknown: None,
+            })
+            .collect();
+        self.mark_unknown(&mut tokens, texts);
+        tokens
+    }
+
+    fn mark_unknown(&self, tokens: &mut [Token], texts: &[&str]) {
+        let name = self.unknown_text();
+        for token in tokens.iter_mut().filter(|token| token.id == self.special.unknown) {
+            let Some(text) = token.sequence.and_then(|sequence| texts.get(sequence)) else {
+                continue;
+            };
+            let source = words::slice(text, token.offsets.0, token.offsets.1);
+            // typed as such
+            if source != name {
+                token.unknown = Some(source.to_owned());
+            }
+        }
+    }
+
+    /// Refuses or cuts what is beyond the limit; special tokens are never cut.
+    fn fit(&self, encoding: &mut Encoding, limit: &Limit, input: &Input) -> Result<()> {
+        let Some(max) = limit.max else { return Ok(()) };
+        let found = encoding.len();
+        if found <= max {
+            return Ok(());
+        }
+        let count = |sequence| {
+            encoding.tokens.iter().filter(|token| token.sequence == Some(sequence)).count()
+        };
+        let (a, b) = (count(0), count(1));
+        let special = found - a - b;
+        if !limit.truncate {
+            let why = format!("{found} tokens, but the model takes at most {max}");
+            return Err(Error::input(place(input), why));
+        }
+        if special >= max {
+            let why = format!("{special} of the {max} tokens allowed are special tokens");
+            return Err(Error::input(place(input), why));
+        }
+        let mut left = longest_first(a, b, max - special);
+        encoding.tokens.retain(|token| match token.sequence {
+            Some(sequence) => {
+                let left = if sequence == 0 { &mut left.0 } else { &mut left.1 };
+                let keep = *left > 0;
+                *left = left.saturating_sub(1);
+                keep
+            }
+            None => true,
+        });
+        encoding.cut = found - encoding.len();
+        for (sequence, spans) in encoding.words.iter_mut().enumerate() {
+            *spans = words::assign(&mut encoding.tokens, sequence, spans);
+        }
+        Ok(())
+    }
+}
+
+/// How many tokens of each sequence stay, by the `longest_first` rule of the tokenizers crate: the
+/// longer one is cut to the length of the other before both are.
+fn longest_first(a: usize, b: usize, max: usize) -> (usize, usize) {
+    let short = a.min(b);
+    let (short, long) = if 2 * short >= max {
+        (max / 2, max - max / 2)
+    } else {
+        (short, max - short)
+    };
+    if a > b { (long, short) } else { (short, long) }
+}
+
+/// The words joined by spaces, and where each is.
+fn join(place: &str, words: &[String]) -> Result<(String, Vec<Span>)> {
+    if words.is_empty() {
+        return Err(Error::input(place, "an empty list"));
+    }
+    let mut text = String::new();
+    let mut spans = Vec::with_capacity(words.len());
+    let mut end = 0;
+    for (index, word) in words.iter().enumerate() {
+        not_blank(&format!("{place}[{index}]"), word)?;
+        if index > 0 {
+            text.push(' ');
+            end += 1;
+        }
+        let start = end;
+        text.push_str(word);
+        end += word.chars().count();
+        spans.push(Span { start, end });
+    }
+    Ok((text, spans))
+}
+
+fn not_blank(place: &str, text: &str) -> Result<()> {
+    let found = match text {
+        "" => "empty",
+        text if text.trim().is_empty() => "only whitespace",
+        _ => return Ok(()),
+    };
+    Err(Error::input(place, format!("{found}, expected something to read")))
+}
+
+fn place(input: &Input) -> &'static str {
+    match input {
+        Input::Text(_) | Input::Pair(..) => "text",
+        Input::Words(_) => "words",
+        Input::Tokens(_) => "tokens",
+    }
+}
