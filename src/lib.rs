@@ -3,12 +3,20 @@
 #![deny(unsafe_code)]
 
 pub mod attention;
+pub mod config;
 pub mod error;
+mod family;
 pub mod hub;
+pub mod model;
 pub mod select;
 pub mod tokens;
+pub mod trace;
 
 pub use attention::{Attention, HeadWeights};
 pub use error::{Error, Result};
 pub use select::{Head, HeadChoice, Indices};
 pub use tokens::Token;
+mod weights;
+pub use config::{Config, Task};
+pub use model::{LoadOptions, Model};
+pub use trace::{Change, Intervention, Keep, Kept, Recorder, Site, Stack, Trace};

@@ -95,7 +95,9 @@ fn on_disk(path: &Path, request: &ModelRequest) -> Result<ModelFiles> {
     }
     let mut files = local::resolve(&at, &at.display().to_string())?;
     if let Some(revision) = &request.revision {
-        files.notes.push(format!("--revision {revision} ignored: the model is a path, not a Hub id"));
+        files
+            .notes
+            .push(format!("--revision {revision} ignored: the model is a path, not a Hub id"));
     }
     Ok(files)
 }

@@ -1,7 +1,7 @@
 //! The tokens of one input.
 
-use super::words::{self, Span};
 use super::Token;
+use super::words::{self, Span};
 use crate::error::{Error, Result};
 
 /// One input as the model will read it.
@@ -53,11 +53,12 @@ impl Encoding {
         let sources: Vec<&str> =
             self.tokens.iter().filter_map(|token| token.unknown.as_deref()).collect();
         let any = |test: fn(char) -> bool| sources.iter().any(|text| text.chars().any(test));
-        let knows = if any(is_han) && !self.texts.iter().any(|text| text.chars().any(is_kana_or_hangul)) {
-            "bert-base-chinese"
-        } else {
-            "bert-base-multilingual-cased"
-        };
+        let knows =
+            if any(is_han) && !self.texts.iter().any(|text| text.chars().any(is_kana_or_hangul)) {
+                "bert-base-chinese"
+            } else {
+                "bert-base-multilingual-cased"
+            };
         (!sources.is_empty()).then_some(Unknown { count: sources.len(), of, knows })
     }
 

@@ -235,8 +235,9 @@ impl Settings {
     }
 
     fn take_added(&mut self, asset: &Asset, raw: &Value) -> Result<()> {
-        let by_id = BTreeMap::<String, AddedToken>::deserialize(raw)
-            .map_err(|why| Error::checkpoint(asset.path(), format!("`added_tokens_decoder`: {why}")))?;
+        let by_id = BTreeMap::<String, AddedToken>::deserialize(raw).map_err(|why| {
+            Error::checkpoint(asset.path(), format!("`added_tokens_decoder`: {why}"))
+        })?;
         for (id, token) in by_id {
             let id = id.parse().map_err(|_| Error::Config {
                 path: asset.path().to_path_buf(),

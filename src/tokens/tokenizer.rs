@@ -259,11 +259,8 @@ impl Tokenizer {
 /// longer one is cut to the length of the other before both are.
 fn longest_first(a: usize, b: usize, max: usize) -> (usize, usize) {
     let short = a.min(b);
-    let (short, long) = if 2 * short >= max {
-        (max / 2, max - max / 2)
-    } else {
-        (short, max - short)
-    };
+    let (short, long) =
+        if 2 * short >= max { (max / 2, max - max / 2) } else { (short, max - short) };
     if a > b { (long, short) } else { (short, long) }
 }
 

@@ -1,0 +1,175 @@
+//! Reading a config.json: each value is honoured, known to change nothing at inference, refused,
+//! or reported.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+
+/// Most layers, heads or any other count whose size decides an allocation.
+const LARGEST: usize = 1 << 20;
+
+/// Keys that every family's config may hold and that change nothing at inference.
+const IGNORABLE: &[&str] = &[
+    "_attn_implementation_autoset",
+    "_name_or_path",
+    "attention_probs_dropout_prob",
+    "bos_token_id",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "cross_attention_hidden_size",
+    "dtype",
+    "eos_token_id",
+    "finetuning_task",
+    "gradient_checkpointing",
+    "hidden_dropout_prob",
+    "initializer_range",
+    "is_encoder_decoder",
+    "language",
+    "mask_token_id",
+    "max_length",
+    "name",
+    "num_labels",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "prefix",
+    "problem_type",
+    "return_dict",
+    "sep_token_id",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "use_cache",
+    "use_return_dict",
+];
+
+/// The values of one config.json, which remembers what was asked for.
+pub(crate) struct Fields {
+    path: PathBuf,
+    values: Map<String, Value>,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl Fields {
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self> {
+        let broken = |why: String| Error::checkpoint(path, format!("not a model config: {why}"));
+        match serde_json::from_slice(bytes).map_err(|e| broken(e.to_string()))? {
+            Value::Object(values) => {
+                Ok(Self { path: path.into(), values, asked: RefCell::default() })
+            }
+            other => Err(broken(format!("expected a JSON object, found {}", kind(&other)))),
+        }
+    }
+
+    /// A config without a file, for checkpoints that bring none.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The value under `key`; null counts as absent.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.asked.borrow_mut().insert(key.to_string());
+        self.values.get(key).filter(|value| !value.is_null())
+    }
+
+    pub fn wrong(&self, key: &str, want: impl Into<String>, found: impl Into<String>) -> Error {
+        Error::Config {
+            path: self.path.clone(),
+            key: key.into(),
+            want: want.into(),
+            found: found.into(),
+        }
+    }
+
+    fn typed<T>(
+        &self,
+        key: &str,
+        want: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let value = self.get(key);
+        value.map(|v| read(v).ok_or_else(|| self.wrong(key, want, short(v)))).transpose()
+    }
+
+    /// A count from 0 to a million or so.
+    pub fn count(&self, key: &str) -> Result<Option<usize>> {
+        self.typed(key, &format!("a whole number up to {LARGEST}"), |v| {
+            v.as_u64().and_then(|n| usize::try_from(n).ok()).filter(|&n| n <= LARGEST)
+        })
+    }
+
+    /// A size that must be there and must not be 0.
+    pub fn size(&self, key: &str) -> Result<usize> {
+        match self.count(key)? {
+            None => Err(self.wrong(key, "a whole number above 0", "nothing")),
+            Some(0) => Err(self.wrong(key, "a whole number above 0", "0")),
+            Some(n) => Ok(n),
+        }
+    }
+
+    pub fn number(&self, key: &str) -> Result<Option<f64>> {
+        self.typed(key, "a number", |v| v.as_f64().filter(|x| x.is_finite()))
+    }
+
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+        self.typed(key, "true or false", Value::as_bool)
+    }
+
+    pub fn text(&self, key: &str) -> Result<Option<String>> {
+        self.typed(key, "a string", |v| v.as_str().map(str::to_string))
+    }
+
+    /// One of a table's names.
+    pub fn choice<T: Copy>(&self, key: &str, names: &[(&str, T)]) -> Result<Option<T>> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match names.iter().find(|(name, _)| *name == text) {
+            Some((_, value)) => Ok(Some(*value)),
+            None => {
+                let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+                Err(self.wrong(key, format!("one of {}", known.join(", ")), format!("`{text}`")))
+            }
+        }
+    }
+
+    /// Refuses a flag that is on, because it would change the result.
+    pub fn refuse(&self, key: &str, why: &str) -> Result<()> {
+        match self.flag(key)? {
+            Some(true) => Err(self.wrong(key, format!("false ({why})"), "true")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keys that nobody asked for and nobody knows.
+    pub fn unknown(&self, ignorable: &[&str]) -> Vec<String> {
+        let asked = self.asked.borrow();
+        let known =
+            |key: &str| asked.contains(key) || IGNORABLE.contains(&key) || ignorable.contains(&key);
+        self.values.keys().filter(|key| !known(key)).cloned().collect()
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A value as it fits into a one-line message.
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,95 @@
+//! `model_type` → how a family's config is read and what its tensors are called. A family is data;
+//! what is computed stays in `model`.
+
+pub(crate) mod fields;
+
+mod bert;
+
+use std::path::Path;
+
+use crate::config::{Config, Task};
+use crate::error::{Error, Result};
+use fields::Fields;
+
+/// One family: how it spells its config and its tensors.
+pub(crate) struct Family {
+    /// As `model_type` names it.
+    pub model_type: &'static str,
+    /// Prefix of the encoder's tensors where the file holds a task's head too, such as `bert.`.
+    pub prefix: &'static str,
+    /// Modules by their name in the file and here; `{}` stands for the layer.
+    pub modules: &'static [(&'static str, &'static str)],
+    /// Tensors that may be left out of account, by the end of their name: buffers, not weights.
+    pub buffers: &'static [&'static str],
+    /// Config keys that change nothing at inference, beyond those of every family.
+    pub ignorable: &'static [&'static str],
+    /// Class names in `architectures`, each with its task; others run as the encoder alone.
+    pub classes: &'static [(&'static str, Task)],
+    /// Reads the config; the task comes later, from `architectures` or the tensors.
+    pub read: fn(&Fields) -> Result<Config>,
+}
+
+const FAMILIES: &[&Family] = &[&bert::BERT];
+
+/// The family that a `model_type` names.
+///
+/// # Errors
+/// [`Error::Config`] that lists the families.
+pub(crate) fn of(fields: &Fields, model_type: &str) -> Result<&'static Family> {
+    FAMILIES.iter().copied().find(|family| family.model_type == model_type).ok_or_else(|| {
+        let known: Vec<&str> = FAMILIES.iter().map(|family| family.model_type).collect();
+        let want = format!("a family that attnviz runs ({})", known.join(", "));
+        fields.wrong("model_type", want, format!("`{model_type}`"))
+    })
+}
+
+/// The family that tensor names point to, for a config without `model_type`.
+pub(crate) fn infer<'a>(
+    path: &Path,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Result<&'static Family> {
+    let known = |name: &str| {
+        FAMILIES.iter().copied().find(|family| {
+            family.canonical(name).is_some_and(|name| name.ends_with("attention.query.weight"))
+        })
+    };
+    names.find_map(known).ok_or_else(|| {
+        Error::checkpoint(
+            path,
+            "the config has no `model_type` and the tensor names belong to no known family",
+        )
+    })
+}
+
+impl Family {
+    /// The name used here for a tensor of the file; `None` for one that the family does not have.
+    pub fn canonical(&self, raw: &str) -> Option<String> {
+        let name = raw.strip_prefix(self.prefix).unwrap_or(raw);
+        let (module, parameter) = name.rsplit_once('.')?;
+        let parameter = match parameter {
+            "gamma" => "weight", // as TensorFlow's checkpoints named the parts of a norm
+            "beta" => "bias",
+            other => other,
+        };
+        let place = |(file, here): &(&str, &str)| {
+            let module = match file.split_once("{}") {
+                None => (*file == module).then(|| here.to_string())?,
+                Some((before, after)) => {
+                    let layer = module.strip_prefix(before)?.strip_suffix(after)?;
+                    let number: usize = layer.parse().ok()?;
+                    (number.to_string() == layer).then(|| here.replace("{}", layer))?
+                }
+            };
+            Some(format!("{module}.{parameter}"))
+        };
+        // `cls.predictions.bias` is a parameter of a module that has modules of its own
+        let whole = (format!("{module}.{parameter}"), self.modules);
+        let exact = whole.1.iter().find(|(file, _)| *file == whole.0);
+        exact.map(|(_, here)| here.to_string()).or_else(|| self.modules.iter().find_map(place))
+    }
+
+    /// Whether a tensor is a buffer that needs no account.
+    pub fn is_buffer(&self, raw: &str) -> bool {
+        self.buffers.iter().any(|end| raw == *end || raw.ends_with(&format!(".{end}")))
+    }
+}

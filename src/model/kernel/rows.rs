@@ -1,0 +1,164 @@
+//! Row by row on slices, in place: soft-max, layer norm, activation, each in one pass over memory.
+
+use pulp::Arch;
+use rayon::prelude::*;
+
+use super::math;
+use crate::config::Activation;
+
+/// Elements below which a second thread costs more than it gives.
+const PARALLEL: usize = 1 << 15;
+
+/// Runs `f` on blocks of whole rows, on all threads where there is enough to do.
+fn for_rows(data: &mut [f32], row: usize, f: impl Fn(&mut [f32]) + Sync + Send) {
+    if row == 0 {
+        return;
+    }
+    let threads = rayon::current_num_threads();
+    if data.len() < PARALLEL || threads == 1 {
+        return f(data);
+    }
+    let rows = (data.len() / row).div_ceil(4 * threads).max(1);
+    data.par_chunks_mut(rows * row).for_each(f);
+}
+
+/// Adds a vector to every row.
+pub(crate) fn add_to_rows(data: &mut [f32], vector: &[f32]) {
+    for_rows(data, vector.len(), |block| {
+        for values in block.chunks_exact_mut(vector.len()) {
+            for (x, v) in values.iter_mut().zip(vector) {
+                *x += v;
+            }
+        }
+    });
+}
+
+/// Soft-max of each row of `row` elements, on the calling thread. A row of equal values, also of
+/// `f32::MIN`, is uniform.
+pub(crate) fn softmax(data: &mut [f32], row: usize) {
+    if row == 0 {
+        return;
+    }
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for values in data.chunks_exact_mut(row) {
+                let max = math::max(values);
+                for x in values.iter_mut() {
+                    *x = math::exp(*x - max);
+                }
+                let scale = 1.0 / math::sum(values, |x| x);
+                for x in values.iter_mut() {
+                    *x *= scale;
+                }
+            }
+        },
+    );
+}
+
+/// Layer norm of each row (Ba et al. 2016): `(x − mean) / √(variance + eps) · weight + bias`, the
+/// variance in a second pass around the mean, so that large means cost no digits.
+pub(crate) fn layer_norm(data: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
+    let row = weight.len();
+    for_rows(data, row, |block| {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for values in block.chunks_exact_mut(row) {
+                    let mean = math::sum(values, |x| x) / row as f32;
+                    let square = |x: f32| (x - mean) * (x - mean);
+                    let scale = 1.0 / (math::sum(values, square) / row as f32 + eps).sqrt();
+                    for ((x, w), b) in values.iter_mut().zip(weight).zip(bias) {
+                        *x = ((*x - mean) * scale).mul_add(*w, *b);
+                    }
+                }
+            },
+        )
+    });
+}
+
+/// The activation of every element.
+pub(crate) fn activate(data: &mut [f32], activation: Activation) {
+    match activation {
+        Activation::Gelu => {
+            each(data, |x| 0.5 * x * (1.0 + math::erf(x * std::f32::consts::FRAC_1_SQRT_2)))
+        }
+        Activation::GeluTanh => each(data, |x| {
+            let inner = 0.797_884_6 * 0.044_715f32.mul_add(x * x * x, x);
+            0.5 * x * (1.0 + math::tanh(inner))
+        }),
+        Activation::QuickGelu => each(data, |x| x / (1.0 + math::exp(-1.702 * x.max(-51.0)))),
+        Activation::Silu => each(data, |x| x / (1.0 + math::exp(-x.max(-87.0)))),
+        Activation::Relu => each(data, |x| x.max(0.0)),
+        Activation::Tanh => each(data, math::tanh),
+    }
+}
+
+#[inline(always)]
+fn each(data: &mut [f32], f: impl Fn(f32) -> f32 + Sync + Send) {
+    for_rows(data, 16, |block| {
+        Arch::new().dispatch(
+            #[inline(always)]
+            || {
+                for x in block.iter_mut() {
+                    *x = f(*x);
+                }
+            },
+        )
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn softmax_of_extreme_and_masked_rows() {
+        let mut rows = [1e4, -1e4, 1e4, -1e4, f32::MIN, f32::MIN, f32::MIN, f32::MIN];
+        softmax(&mut rows, 4);
+        assert_eq!(rows, [0.5, 0.0, 0.5, 0.0, 0.25, 0.25, 0.25, 0.25]);
+    }
+
+    #[test]
+    fn layer_norm_of_a_constant_row_and_of_a_far_one() {
+        let mut constant = vec![7.25f32; 768];
+        layer_norm(&mut constant, &[1.0; 768], &[0.5; 768], 1e-12);
+        assert!(constant.iter().all(|&x| x == 0.5), "{:?}", &constant[..4]);
+        // mean 1e4, deviation 1: the naive E[x²] − mean² loses everything here
+        let mut far: Vec<f32> =
+            (0..768).map(|i| 1e4 + if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+        layer_norm(&mut far, &[1.0; 768], &[0.0; 768], 1e-12);
+        assert!(far.iter().all(|&x| (x.abs() - 1.0).abs() < 1e-3), "{:?}", &far[..4]);
+    }
+
+    #[test]
+    fn activations_agree_with_their_definitions() {
+        type Definition = fn(f64) -> f64;
+        let tanh_gelu: Definition = |x| {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        };
+        let cases: [(Activation, Definition); 6] = [
+            (Activation::Gelu, |x| {
+                0.5 * x * (1.0 + candle_core::cpu::erf::erf_f64(x / 2f64.sqrt()))
+            }),
+            (Activation::GeluTanh, tanh_gelu),
+            (Activation::QuickGelu, |x| x / (1.0 + (-1.702 * x).exp())),
+            (Activation::Silu, |x| x / (1.0 + (-x).exp())),
+            (Activation::Relu, |x| x.max(0.0)),
+            (Activation::Tanh, f64::tanh),
+        ];
+        let grid: Vec<f32> = (-2000..2000).map(|i| i as f32 / 100.0).collect();
+        for (activation, want) in cases {
+            let mut got = grid.clone();
+            activate(&mut got, activation);
+            for (&x, &y) in grid.iter().zip(&got) {
+                let off = (f64::from(y) - want(f64::from(x))).abs();
+                assert!(off < 1e-6 * f64::from(x.abs().max(1.0)), "{activation:?}({x}) = {y}");
+            }
+        }
+        let mut far = [-1e30, f32::MIN, 1e30];
+        activate(&mut far, Activation::Silu);
+        assert!(far.iter().all(|x| x.is_finite()), "{far:?}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Tokens → hidden states, logits, trace: an encoder written once and configured by data.
+
+mod attention;
+mod block;
+mod embed;
+mod head;
+mod intervene;
+mod kernel;
+mod load;
+mod ops;
+mod report;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::config::{Config, Task};
+use crate::error::{Error, Result};
+use crate::family::{self, Family, fields::Fields};
+use crate::hub::{self, HubEnv, ModelFiles, ModelRequest, TokenizerFiles};
+use crate::tokens::{Batch, Tokenizer};
+use crate::trace::{Intervention, Recorder, Site, Stack};
+use crate::weights::{Checkpoint, Weights};
+use attention::Pass;
+use block::Block;
+use embed::Embeddings;
+pub use head::HeadOutputs;
+use head::TaskHead;
+use load::Loader;
+pub use report::Report;
+
+/// How to load a model.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Which head to put on top; `None` follows `architectures`, else the tensors.
+    pub task: Option<Task>,
+    /// Where to compute.
+    pub device: Device,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self { task: None, device: Device::Cpu }
+    }
+}
+
+/// A transformer with its weights. Runs do not change it.
+pub struct Model {
+    config: Config,
+    report: Report,
+    device: Device,
+    embeddings: Embeddings,
+    blocks: Vec<Block>,
+    head: TaskHead,
+    tokenizer: Option<Tokenizer>,
+}
+
+impl Model {
+    /// Opens a model by what a user would name it: a folder, a `.safetensors` file, a Hub id, or
+    /// `built-in`. The environment's `HF_*` variables mean what they mean elsewhere.
+    ///
+    /// ```no_run
+    /// let model = attnviz::Model::from_pretrained("sentence-transformers/all-MiniLM-L6-v2")?;
+    /// assert_eq!(model.config().layers(), 6);
+    /// # Ok::<(), attnviz::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::ModelNotFound`] when there is none, and those of [`Model::open`].
+    pub fn from_pretrained(model: &str) -> Result<Self> {
+        let request = ModelRequest { model: Some(model.into()), ..ModelRequest::default() };
+        let files = hub::resolve(&request, &HubEnv::from_env(), &())?;
+        Self::open(&files, &LoadOptions::default())
+    }
+
+    /// Loads a model from its files, and its tokenizer at the same time.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`], [`Error::Config`], [`Error::MissingTensor`] or [`Error::Shape`]
+    /// where the files do not make a model, naming the file and what is wrong with it.
+    pub fn open(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
+        let tokenizer = || match files.tokenizer == TokenizerFiles::default() {
+            true => Ok(None),
+            false => Tokenizer::open(&files.tokenizer).map(Some),
+        };
+        let (model, tokenizer) = rayon::join(|| Self::weights(files, options), tokenizer);
+        Ok(Self { tokenizer: tokenizer?, ..model? })
+    }
+
+    fn weights(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
+        let checkpoint = Checkpoint::open(files)?;
+        let mut notes = files.notes.clone();
+        let fields = match &files.config {
+            Some(asset) => Fields::parse(asset.path(), &asset.bytes()?)?,
+            None => {
+                let folder = checkpoint.path().with_file_name("config.json");
+                return Err(Error::checkpoint(folder, "there is no config.json"));
+            }
+        };
+        let family = match fields.text("model_type")? {
+            Some(model_type) => family::of(&fields, &model_type)?,
+            None => {
+                let family = family::infer(checkpoint.path(), checkpoint.names())?;
+                let name = family.model_type;
+                notes.push(format!(
+                    "{}: no `model_type`; taken for {name} by the tensor names",
+                    fields.path().display()
+                ));
+                family
+            }
+        };
+        let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
+        let mut config = (family.read)(&fields)?;
+        config.task = task(options.task, &fields, family, &weights, &mut notes)?;
+        if let Some([rows, _]) = weights.shape("embeddings.word.weight") {
+            if *rows != config.vocab_size {
+                let said = config.vocab_size;
+                notes.push(format!("vocabulary of {rows} by the tensor; the config says {said}"));
+            }
+            config.vocab_size = *rows;
+        }
+        let unknown = fields.unknown(family.ignorable);
+        notes.extend(
+            unknown
+                .iter()
+                .map(|key| format!("{}: unknown key `{key}`, ignored", fields.path().display())),
+        );
+        let loader = Loader { weights: &weights, config: &config, device: &options.device };
+        let (embeddings, blocks, head) = (loader.embeddings()?, loader.blocks()?, loader.head()?);
+        let left: Vec<String> = left.into_iter().filter(|raw| !family.is_buffer(raw)).collect();
+        let report = Report::new(files, &config, &weights, left, notes);
+        let device = options.device.clone();
+        Ok(Self { config, report, device, embeddings, blocks, head, tokenizer: None })
+    }
+
+    /// Sizes and choices.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What was loaded from where, and what was noticed.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The tokenizer that came with the model.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] when there was none.
+    pub fn tokenizer(&self) -> Result<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| {
+            Error::checkpoint(&self.report.name, "no tokenizer.json and no vocab.txt")
+        })
+    }
+
+    /// Runs the encoder: `batch` [B, T] → the last layer's output [B, T, D]. What `recorder` asks
+    /// for is kept in it; `interventions` change what passes.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for an empty batch and for ids or lengths beyond the model.
+    pub fn forward(
+        &self,
+        batch: &Batch,
+        recorder: &mut Recorder,
+        interventions: &[Intervention],
+    ) -> Result<Tensor> {
+        if batch.ids.is_empty() {
+            return Err(Error::input("batch", "no tokens"));
+        }
+        let (b, t) = batch.ids.dim();
+        let mask: Vec<f32> = batch.mask.iter().map(|&m| if m == 0 { 0.0 } else { 1.0 }).collect();
+        let bias = mask.iter().map(|&m| if m == 0.0 { f32::MIN } else { 0.0 }).collect();
+        let real = Tensor::from_vec(mask, (b, t), &Device::Cpu)?.to_device(&self.device)?;
+        let bias = Tensor::from_vec::<_, f32>(bias, (b, t), &Device::Cpu)?;
+        let bias = bias.to_device(&self.device)?;
+        let mut pass = Pass {
+            stack: Stack::Encoder,
+            layer: 0,
+            bias: &bias,
+            real: &real,
+            recorder,
+            interventions,
+        };
+        let embedded = self.embeddings.forward(batch, &self.device)?;
+        let mut x = pass.visit(Site::Embedding, embedded, &[])?;
+        for (layer, block) in self.blocks.iter().enumerate() {
+            pass.layer = layer;
+            x = block.forward(&x, &mut pass)?;
+        }
+        Ok(x.to_dtype(DType::F32)?)
+    }
+
+    /// Puts the task's head on the output of [`Model::forward`].
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] where `hidden` is not `[B, T, D]`.
+    pub fn head(&self, hidden: &Tensor) -> Result<HeadOutputs> {
+        self.head.forward(hidden)
+    }
+}
+
+/// The task: as asked, else by `architectures`, else by the tensors.
+fn task(
+    asked: Option<Task>,
+    fields: &Fields,
+    family: &Family,
+    weights: &Weights,
+    notes: &mut Vec<String>,
+) -> Result<Task> {
+    let class = fields.get("architectures").and_then(|list| list.get(0)?.as_str());
+    if let Some(task) = asked {
+        return Ok(task);
+    }
+    if let Some(class) = class {
+        if let Some((_, task)) = family.classes.iter().find(|(name, _)| *name == class) {
+            return Ok(*task);
+        }
+        notes.push(format!("the head of `{class}` is not run; the encoder is"));
+        return Ok(Task::Encoder);
+    }
+    let has = |name: &str| weights.has(name);
+    Ok(match (has("mlm.transform.weight"), has("classifier.weight"), has("pooler.weight")) {
+        (true, _, _) => Task::MaskedLm,
+        (_, true, true) => Task::SequenceClassification,
+        (_, true, false) => Task::TokenClassification,
+        _ => Task::Encoder,
+    })
+}
