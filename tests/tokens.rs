@@ -160,3 +160,267 @@ fn vocab_txt_agrees_with_transformers_under_every_setting() {
         }
     }
 }
+
+#[test]
+fn truncation_cuts_what_transformers_cuts() {
+    let cases = expected();
+    let case = cases.iter().find(|case| case.cut.is_some()).unwrap();
+    let (tokenizer, _folder) = small(&vocab(), &case.files);
+    let (a, b) = ("a b c d e".to_owned(), "a b c d e f g h i".to_owned());
+    let mut cuts = case.cut.as_ref().unwrap().iter();
+    for (a, b) in [(&a, &b), (&b, &a)] {
+        for max in 4..17 {
+            let limit = Limit { max: Some(max), truncate: true };
+            let got = tokenizer.encode(&Input::Pair(a.clone(), b.clone()), &limit).unwrap();
+            assert_eq!(&ids(&got), cuts.next().unwrap(), "{a:?} {b:?} cut to {max}");
+            assert_eq!(got.cut, 17 - max);
+        }
+    }
+    assert!(cuts.next().is_none());
+}
+
+#[test]
+fn words_given_apart_are_the_words() {
+    let cases = expected();
+    let case = cases.iter().find(|case| case.words.is_some()).unwrap();
+    let (tokenizer, _folder) = small(&vocab(), &case.files);
+    let words = ["Hello", "don't", "##ing", "Café", "我爱"].map(str::to_owned);
+    let got = tokenizer.encode(&Input::Words(words.to_vec()), &Limit::default()).unwrap();
+    let want = case.words.as_ref().unwrap();
+    assert_eq!(ids(&got), want.ids);
+    let word_ids: Vec<_> = got.tokens.iter().map(|token| token.word).collect();
+    assert_eq!(word_ids, want.word_ids);
+    assert_eq!(got.words(0), words);
+    assert_eq!(got.texts, ["Hello don't ##ing Café 我爱"]);
+    let starts = [0, 6, 12, 18, 23];
+    for (token, (offsets, word)) in
+        got.tokens.iter().zip(want.offsets.iter().zip(&want.word_ids))
+    {
+        let start = word.map_or(0, |word| starts[word]);
+        assert_eq!(token.offsets, (offsets.0 + start, offsets.1 + start));
+    }
+}
+
+#[test]
+fn pieces_are_taken_as_they_are() {
+    let tokenizer = minilm();
+    let pieces = ["[CLS]", "una", "##ffa", "##ble", "zzqq", "[SEP]"].map(str::to_owned);
+    let got = tokenizer.encode(&Input::Tokens(pieces.to_vec()), &Limit::default()).unwrap();
+    assert_eq!(ids(&got), [101, 14477, 20961, 3468, 100, 102]);
+    assert_eq!(grouped(&got), (vec!["una ##ffa ##ble", "zzqq"], vec![0, 0, 0, 1]));
+    assert_eq!(got.tokens[4].unknown.as_deref(), Some("zzqq"));
+    assert_eq!(got.tokens[4].text, "[UNK]");
+    let special: Vec<bool> = got.tokens.iter().map(|token| token.special).collect();
+    assert_eq!(special, [true, false, false, false, false, true]);
+    let bare = tokenizer.encode(&Input::Tokens(vec!["##ble".into()]), &Limit::default()).unwrap();
+    assert_eq!((shown(&bare), grouped(&bare)), (vec!["##ble"], (vec!["##ble"], vec![0])));
+}
+
+#[test]
+fn words_are_those_of_the_text_not_of_the_tokenizer() {
+    let tokenizer = minilm();
+    let got = read(&tokenizer, "The animal didn't cross: unaffable, 3.50 re-tokenise\t(x)");
+    let words = ["The", "animal", "didn't", "cross", ":", "unaffable", ",", "3.50", "re", "-"];
+    let words: Vec<&str> = words.into_iter().chain(["tokenise", "(", "x", ")"]).collect();
+    assert_eq!(got.words(0), words);
+    for token in got.tokens.iter().filter(|token| !token.special) {
+        let word = words[token.word.unwrap()].to_lowercase();
+        let piece = token.text.trim_start_matches("##");
+        assert!(word.contains(piece), "{piece} is not in {word}");
+    }
+    assert_eq!(got.tokens.first().unwrap().word, None);
+}
+
+#[test]
+fn typed_markers_stay_what_was_typed() {
+    let tokenizer = minilm();
+    let got = read(&tokenizer, "walk ##ing walk##ing");
+    let words = vec!["walk", "#", "#", "ing", "walk", "#", "#", "ing"];
+    assert_eq!(grouped(&got), (words, vec![0, 1, 2, 3, 4, 5, 6, 7]));
+    let got = read(&tokenizer, "a [SEP] b [MASK] [UNK]");
+    assert_eq!(shown(&got), ["[CLS]", "a", "[SEP]", "b", "[MASK]", "[UNK]", "[SEP]"]);
+    let special: Vec<bool> = got.tokens.iter().map(|token| token.special).collect();
+    assert_eq!(special, [true, false, false, false, false, false, true]);
+    // A token over several words makes one of them.
+    assert_eq!(grouped(&got), (vec!["a", "[SEP]", "b", "[MASK]", "[UNK]"], vec![0, 1, 2, 3, 4]));
+    assert_eq!(got.unknown(), None);
+}
+
+#[test]
+fn words_without_a_token_are_not_counted() {
+    let tokenizer = minilm();
+    let got = read(&tokenizer, "a \u{fffd} b");
+    assert_eq!(grouped(&got), (vec!["a", "b"], vec![0, 1]));
+    let limit = Limit { max: Some(4), truncate: true };
+    let got = tokenizer.encode(&Input::Text("one two three four".into()), &limit).unwrap();
+    assert_eq!(grouped(&got), (vec!["one", "two"], vec![0, 1]));
+    assert_eq!((got.tokens[3].text.as_str(), got.cut), ("[SEP]", 2));
+}
+
+#[test]
+fn pairs_count_words_in_each_text() {
+    let tokenizer = minilm();
+    let input = Input::Pair("The cat can't".into(), "A rug".into());
+    let got = tokenizer.encode(&input, &Limit::default()).unwrap();
+    assert_eq!((got.words(0), got.words(1)), (vec!["The", "cat", "can't"], vec!["A", "rug"]));
+    let found: Vec<_> = got.tokens.iter().map(|token| (token.sequence, token.word)).collect();
+    let (a, b, none) = (Some(0), Some(1), (None, None));
+    let want = [
+        none,
+        (a, Some(0)),
+        (a, Some(1)),
+        (a, Some(2)),
+        (a, Some(2)),
+        (a, Some(2)),
+        none,
+        (b, Some(0)),
+        (b, Some(1)),
+        none,
+    ];
+    assert_eq!(found, want);
+}
+
+#[test]
+fn unknown_pieces_keep_what_was_typed() {
+    let tokenizer = minilm();
+    let got = read(&tokenizer, "我爱自然语言处理");
+    let unknown: Vec<&str> =
+        got.tokens.iter().filter_map(|token| token.unknown.as_deref()).collect();
+    assert_eq!(unknown.len(), 7);
+    for (token, typed) in got.tokens[1..].iter().zip("我爱自然语言处理".chars()) {
+        let known = token.unknown.is_none();
+        let shown = token.unknown.as_deref().unwrap_or(&token.text);
+        assert_eq!(shown, typed.to_string(), "{token:?}");
+        assert_eq!(known, token.id != Some(100));
+    }
+    let want = Unknown { count: 7, of: 8, knows: "bert-base-chinese" };
+    assert_eq!(got.unknown(), Some(want));
+    let knows = |text: &str| read(&tokenizer, text).unknown().map(|unknown| unknown.knows);
+    assert_eq!(knows("数学 and 日本語のトークン"), Some("bert-base-multilingual-cased"));
+    assert_eq!(knows("an emoji 😀"), Some("bert-base-multilingual-cased"));
+    assert_eq!(knows("nothing odd"), None);
+}
+
+#[test]
+fn lengths_around_the_limit() {
+    let tokenizer = minilm();
+    let text = |words: usize| Input::Text(vec!["word"; words].join(" "));
+    let (strict, cut) = (
+        Limit { max: Some(512), truncate: false },
+        Limit { max: Some(512), truncate: true },
+    );
+    assert_eq!(tokenizer.encode(&text(510), &strict).unwrap().len(), 512);
+    for words in [511, 512, 600] {
+        let error = tokenizer.encode(&text(words), &strict).unwrap_err().to_string();
+        let found = (words + 2).to_string();
+        assert!(error.contains(&found) && error.contains("512"), "{error}");
+        let got = tokenizer.encode(&text(words), &cut).unwrap();
+        assert_eq!((got.len(), got.cut), (512, words - 510));
+        assert_eq!(got.tokens[511].text, "[SEP]");
+        assert!(got.tokens[511].special);
+    }
+    let words = "word ".repeat(300);
+    let pair = Input::Pair(words.clone(), words);
+    let error = tokenizer.encode(&pair, &strict).unwrap_err().to_string();
+    assert!(error.contains("603") && error.contains("512"), "{error}");
+    let got = tokenizer.encode(&pair, &cut).unwrap();
+    let count = |sequence| got.tokens.iter().filter(|t| t.sequence == Some(sequence)).count();
+    assert_eq!((got.len(), got.cut, count(0), count(1)), (512, 91, 254, 255));
+    assert_eq!(got.tokens.iter().filter(|token| token.text == "[SEP]").count(), 2);
+    let tiny = Limit { max: Some(2), truncate: true };
+    assert!(matches!(tokenizer.encode(&text(3), &tiny), Err(Error::Input { .. })));
+}
+
+#[test]
+fn nothing_to_read_is_an_error_that_names_the_input() {
+    let tokenizer = minilm();
+    let limit = Limit::default();
+    let fail = |input: Input| match tokenizer.encode(&input, &limit) {
+        Err(Error::Input { place, why }) => format!("{place}: {why}"),
+        other => panic!("{input:?} gave {other:?}"),
+    };
+    assert!(fail(Input::Text("".into())).starts_with("text: empty"));
+    assert!(fail(Input::Text("  ".into())).starts_with("text: only whitespace"));
+    assert!(fail(Input::Text("\n".into())).starts_with("text: only whitespace"));
+    assert!(fail(Input::Text("\u{0}\u{fffd}".into())).starts_with("text: "));
+    assert!(fail(Input::Pair("a".into(), " ".into())).starts_with("text_b: "));
+    assert!(fail(Input::Words(vec![])).starts_with("words: "));
+    assert!(fail(Input::Words(vec!["a".into(), "".into()])).starts_with("words[1]: "));
+    assert!(fail(Input::Tokens(vec![])).starts_with("tokens: "));
+    assert!(fail(Input::Tokens(vec!["[CLS]".into()])).starts_with("tokens: "));
+}
+
+#[test]
+fn ids_beyond_the_embeddings_name_the_token() {
+    let cases = expected();
+    let case = cases.iter().find(|case| case.name == "added_tokens.json").unwrap();
+    let (tokenizer, _folder) = small(&vocab(), &case.files);
+    let rows = vocab().lines().count();
+    assert_eq!(tokenizer.vocab_size(), rows + 2);
+    let got = read(&tokenizer, "a <e1>");
+    assert_eq!(ids(&got)[2] as usize, rows);
+    let error = got.check_ids(rows).unwrap_err();
+    assert_eq!(error.exit_code(), 5);
+    let error = error.to_string();
+    assert!(error.contains("<e1>") && error.contains(&rows.to_string()), "{error}");
+    assert!(got.check_ids(rows + 1).is_ok());
+}
+
+#[test]
+fn what_was_assumed_is_said() {
+    let notes = |vocab: &str, files| small(vocab, &files).0.notes().join("\n");
+    let alone = notes(&vocab(), no_files());
+    assert!(alone.contains("vocab.txt") && alone.contains("lower"), "{alone}");
+    assert!(alone.contains("capitals"), "{alone}");
+    let config = serde_json::json!({"do_lower_case": false});
+    let cased = notes(&vocab(), [("tokenizer_config.json".to_owned(), config)].into());
+    assert!(cased.contains("tokenizer_config.json") && !cased.contains("assumed"), "{cased}");
+    assert!(minilm().notes().is_empty());
+}
+
+#[test]
+fn broken_tokenizer_files_are_named() {
+    let fail = |vocab: &str, name: &str, content: serde_json::Value| {
+        let (opened, _folder) = try_small(vocab, &[(name.to_owned(), content)].into());
+        let error = opened.err().unwrap_or_else(|| panic!("{name} was accepted"));
+        assert_eq!(error.exit_code(), 4, "{error}");
+        let error = error.to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error
+    };
+    let lower = fail(&vocab(), "tokenizer_config.json", serde_json::json!({"do_lower_case": 3}));
+    assert!(lower.contains("tokenizer_config.json") && lower.contains("do_lower_case"), "{lower}");
+    let list = fail(&vocab(), "tokenizer_config.json", serde_json::json!([1]));
+    assert!(list.contains("tokenizer_config.json"), "{list}");
+    let added = fail(&vocab(), "added_tokens.json", serde_json::json!({"<e1>": 9999}));
+    assert!(added.contains("<e1>") && added.contains("9999"), "{added}");
+    let none = fail("a\nb\n", "added_tokens.json", serde_json::json!({}));
+    assert!(none.contains("vocab.txt") && none.contains("[UNK]"), "{none}");
+    let json = fail(&vocab(), "tokenizer.json", serde_json::json!({"version": "1.0"}));
+    assert!(json.contains("tokenizer.json"), "{json}");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 231508\n";
+    let pointer = fail(pointer, "added_tokens.json", serde_json::json!({}));
+    assert!(pointer.contains("git-lfs pointer"), "{pointer}");
+}
+
+#[test]
+fn batches_are_padded_on_the_right() {
+    let tokenizer = minilm();
+    let pair = Input::Pair("a b".into(), "c".into());
+    let pair = tokenizer.encode(&pair, &Limit::default()).unwrap();
+    let batch = Batch::new(&[read(&tokenizer, "a"), pair], tokenizer.pad_id());
+    assert_eq!(batch.lengths, [3, 6]);
+    assert_eq!(batch.ids.row(0).to_vec(), [101, 1037, 102, 0, 0, 0]);
+    assert_eq!(batch.mask.row(0).to_vec(), [1, 1, 1, 0, 0, 0]);
+    assert_eq!(batch.mask.row(1).to_vec(), [1; 6]);
+    assert_eq!(batch.type_ids.row(1).to_vec(), [0, 0, 0, 0, 1, 1]);
+    assert_eq!(Batch::new(&[], 0).ids.dim(), (0, 0));
+}
+
+#[test]
+fn groups_hold_every_input_once_and_are_close_in_length() {
+    let groups = group_by_length(&[5, 1, 9, 1, 6], 2);
+    assert_eq!(groups, [vec![1, 3], vec![0, 4], vec![2]]);
+    assert_eq!(group_by_length(&[2, 1], 0), [vec![1], vec![0]]);
+    assert!(group_by_length(&[], 4).is_empty());
+}
