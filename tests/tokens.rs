@@ -193,9 +193,7 @@ fn words_given_apart_are_the_words() {
     assert_eq!(got.words(0), words);
     assert_eq!(got.texts, ["Hello don't ##ing Café 我爱"]);
     let starts = [0, 6, 12, 18, 23];
-    for (token, (offsets, word)) in
-        got.tokens.iter().zip(want.offsets.iter().zip(&want.word_ids))
-    {
+    for (token, (offsets, word)) in got.tokens.iter().zip(want.offsets.iter().zip(&want.word_ids)) {
         let start = word.map_or(0, |word| starts[word]);
         assert_eq!(token.offsets, (offsets.0 + start, offsets.1 + start));
     }
@@ -207,7 +205,9 @@ fn pieces_are_taken_as_they_are() {
     let pieces = ["[CLS]", "una", "##ffa", "##ble", "zzqq", "[SEP]"].map(str::to_owned);
     let got = tokenizer.encode(&Input::Tokens(pieces.to_vec()), &Limit::default()).unwrap();
     assert_eq!(ids(&got), [101, 14477, 20961, 3468, 100, 102]);
-    assert_eq!(grouped(&got), (vec!["una ##ffa ##ble", "zzqq"], vec![0, 0, 0, 1]));
+    assert_eq!(grouped(&got), (vec!["unaffable", "zzqq"], vec![0, 0, 0, 1]));
+    assert_eq!(got.texts, ["unaffable zzqq"]);
+    assert_eq!(got.tokens[3].offsets, (6, 9));
     assert_eq!(got.tokens[4].unknown.as_deref(), Some("zzqq"));
     assert_eq!(got.tokens[4].text, "[UNK]");
     let special: Vec<bool> = got.tokens.iter().map(|token| token.special).collect();
@@ -305,10 +305,8 @@ fn unknown_pieces_keep_what_was_typed() {
 fn lengths_around_the_limit() {
     let tokenizer = minilm();
     let text = |words: usize| Input::Text(vec!["word"; words].join(" "));
-    let (strict, cut) = (
-        Limit { max: Some(512), truncate: false },
-        Limit { max: Some(512), truncate: true },
-    );
+    let (strict, cut) =
+        (Limit { max: Some(512), truncate: false }, Limit { max: Some(512), truncate: true });
     assert_eq!(tokenizer.encode(&text(510), &strict).unwrap().len(), 512);
     for words in [511, 512, 600] {
         let error = tokenizer.encode(&text(words), &strict).unwrap_err().to_string();

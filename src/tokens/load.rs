@@ -8,13 +8,24 @@ use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{AddedToken, Model, ModelWrapper, Tokenizer};
+use tokenizers::{
+    AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper,
+    PreTokenizerWrapper, Tokenizer, TokenizerImpl,
+};
 
 use crate::error::{Error, Result};
 use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
 
 pub(super) type Inner = Tokenizer;
+
+type WordPieceTokenizer = TokenizerImpl<
+    WordPiece,
+    NormalizerWrapper,
+    PreTokenizerWrapper,
+    PostProcessorWrapper,
+    DecoderWrapper,
+>;
 
 /// Ids with a meaning of their own, where the vocabulary has them.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +80,12 @@ fn from_json(json: &Asset) -> Result<Inner> {
     let failed = |why: tokenizers::Error| {
         Error::checkpoint(json.path(), format!("not a tokenizer that can be read: {why}"))
     };
-    let mut inner = Tokenizer::from_bytes(read(json)?).map_err(failed)?;
+    let bytes = read(json)?;
+    // Read as WordPiece at once, not as whichever model fits, which takes twice as long.
+    let mut inner = match serde_json::from_slice::<WordPieceTokenizer>(&bytes) {
+        Ok(tokenizer) => Tokenizer::from(tokenizer),
+        Err(_) => Tokenizer::from_bytes(&bytes).map_err(failed)?,
+    };
     // What was typed is what is shown: no rows of padding, none lost without being asked.
     inner.with_padding(None);
     inner.with_truncation(None).map_err(failed)?;

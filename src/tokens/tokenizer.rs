@@ -80,6 +80,9 @@ impl Tokenizer {
     /// `limit` allows (naming both numbers), or when a piece of [`Input::Tokens`] is not in a
     /// vocabulary that has no unknown token.
     pub fn encode(&self, input: &Input, limit: &Limit) -> Result<Encoding> {
+        if matches!(input, Input::Words(list) | Input::Tokens(list) if list.is_empty()) {
+            return Err(Error::input(place(input), "an empty list"));
+        }
         let mut encoding = match input {
             Input::Text(text) => self.text(text)?,
             Input::Pair(a, b) => self.pair(a, b)?,
@@ -117,7 +120,7 @@ impl Tokenizer {
     /// The tokenizers crate counts offsets from each word's start; here they count in the text
     /// that the words make when joined.
     fn words(&self, words: &[String]) -> Result<Encoding> {
-        let (text, spans) = join("words", words)?;
+        let (text, spans) = join(words)?;
         let raw = self.run("words", words)?;
         let mut tokens = self.tokens(&raw, &[]);
         for (token, word) in tokens.iter_mut().zip(raw.get_word_ids()) {
@@ -130,28 +133,40 @@ impl Tokenizer {
         Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] })
     }
 
+    /// The text is what the pieces spell: one that continues the piece before it is written onto
+    /// that, and belongs to the same word.
     fn pieces(&self, pieces: &[String]) -> Result<Encoding> {
-        let (text, spans) = join("tokens", pieces)?;
-        let mut tokens = Vec::with_capacity(pieces.len());
-        for (piece, span) in pieces.iter().zip(&spans) {
-            tokens.push(self.piece_token(piece, span)?);
-        }
-        // A piece that continues the one before it belongs to the same word.
         let prefix = self.special.prefix.as_deref().unwrap_or("##");
-        let mut grouped: Vec<Span> = Vec::with_capacity(spans.len());
-        for (piece, span) in pieces.iter().zip(spans) {
-            match grouped.last_mut() {
-                Some(last) if piece.len() > prefix.len() && piece.starts_with(prefix) => {
-                    last.end = span.end;
+        let (mut text, mut end) = (String::new(), 0);
+        let mut words: Vec<Span> = Vec::new();
+        let mut tokens = Vec::with_capacity(pieces.len());
+        for (index, piece) in pieces.iter().enumerate() {
+            not_blank(&format!("tokens[{index}]"), piece)?;
+            let mut token = self.piece_token(piece)?;
+            if !token.special {
+                let rest = piece.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+                let continued = rest.filter(|_| tokens.last().is_some_and(is_typed));
+                if continued.is_none() && !words.is_empty() {
+                    text.push(' ');
+                    end += 1;
                 }
-                _ => grouped.push(span),
+                let written = continued.unwrap_or(piece);
+                let start = end;
+                text.push_str(written);
+                end += written.chars().count();
+                match words.last_mut() {
+                    Some(word) if continued.is_some() => word.end = end,
+                    _ => words.push(Span { start, end }),
+                }
+                token.offsets = (start, end);
             }
+            tokens.push(token);
         }
-        let words = words::assign(&mut tokens, 0, &grouped);
+        let words = words::assign(&mut tokens, 0, &words);
         Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![words] })
     }
 
-    fn piece_token(&self, piece: &str, span: &Span) -> Result<Token> {
+    fn piece_token(&self, piece: &str) -> Result<Token> {
         let known = self.inner.token_to_id(piece);
         let Some(id) = known.or(self.special.unknown) else {
             let why = format!("`{piece}` is not in the vocabulary, which has no unknown token");
@@ -161,12 +176,10 @@ impl Tokenizer {
         Ok(Token {
             text: if known.is_some() { piece.to_owned() } else { self.unknown_text() },
             id: Some(id),
-            type_id: 0,
             sequence: (!special).then_some(0),
-            word: None,
-            offsets: if special { (0, 0) } else { (span.start, span.end) },
             special,
             unknown: known.is_none().then(|| piece.to_owned()),
+            ..Token::default()
         })
     }
 
@@ -255,6 +268,10 @@ impl Tokenizer {
     }
 }
 
+fn is_typed(token: &Token) -> bool {
+    !token.special
+}
+
 /// How many tokens of each sequence stay, by the `longest_first` rule of the tokenizers crate: the
 /// longer one is cut to the length of the other before both are.
 fn longest_first(a: usize, b: usize, max: usize) -> (usize, usize) {
@@ -265,15 +282,12 @@ fn longest_first(a: usize, b: usize, max: usize) -> (usize, usize) {
 }
 
 /// The words joined by spaces, and where each is.
-fn join(place: &str, words: &[String]) -> Result<(String, Vec<Span>)> {
-    if words.is_empty() {
-        return Err(Error::input(place, "an empty list"));
-    }
+fn join(words: &[String]) -> Result<(String, Vec<Span>)> {
     let mut text = String::new();
     let mut spans = Vec::with_capacity(words.len());
     let mut end = 0;
     for (index, word) in words.iter().enumerate() {
-        not_blank(&format!("{place}[{index}]"), word)?;
+        not_blank(&format!("words[{index}]"), word)?;
         if index > 0 {
             text.push(' ');
             end += 1;
