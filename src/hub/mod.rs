@@ -3,8 +3,16 @@
 //! Everything that opens a socket is in this module, behind the feature `hub`.
 
 mod builtin;
+#[cfg(feature = "hub")]
+mod cache;
+#[cfg(feature = "hub")]
+mod client;
 mod env;
 pub(crate) mod local;
+#[cfg(feature = "hub")]
+mod remote;
+#[cfg(feature = "hub")]
+mod transfer;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -13,6 +21,8 @@ pub use builtin::BUILT_IN;
 pub use env::{HubEnv, Proxies};
 
 use crate::error::{Error, Result};
+#[cfg(feature = "hub")]
+use remote::resolve as remote;
 
 /// What the user asked for: the flags that say which model to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,13 +112,15 @@ fn on_disk(path: &Path, request: &ModelRequest) -> Result<ModelFiles> {
     Ok(files)
 }
 
+#[cfg(not(feature = "hub"))]
 fn remote(
     model: &str,
     _request: &ModelRequest,
     _env: &HubEnv,
     _progress: &dyn Progress,
 ) -> Result<ModelFiles> {
-    Err(Error::ModelNotFound { model: model.into(), why: "no such file or folder".into() })
+    let why = "no such file or folder, and this build does not read Hub models (feature `hub`)";
+    Err(Error::ModelNotFound { model: model.into(), why: why.into() })
 }
 
 /// One file of a model: on disk, or inside the binary.
