@@ -273,8 +273,10 @@ fn what_is_no_safetensors_checkpoint_is_said() {
 fn names_that_are_neither_paths_nor_ids() {
     let server = serve(repository(tiny()));
     let (_folder, env) = at(&server.address);
-    let bad =
-        ["a/b/c", "...", "../x/y", "", "a/", "/a", "a b", "-a/b", "a--b", "a/b..c", "ä/b", "~/m"];
+    let bad = [
+        "a/b/c", "...", "../x/y", "", "a/", "/a", "a b", "-a/b", "a--b", "a/b..c", "ä/b", "~/m",
+        "a\nb",
+    ];
     for id in bad {
         fails(resolve(&asking(id), &env, &()), 3);
     }

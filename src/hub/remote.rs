@@ -21,7 +21,11 @@ pub(super) fn resolve(
     env: &HubEnv,
     progress: &dyn Progress,
 ) -> Result<ModelFiles> {
-    let not_found = |why: &str| Error::ModelNotFound { model: id.to_owned(), why: why.to_owned() };
+    // An error is one line, whatever was typed.
+    let not_found = |why: &str| Error::ModelNotFound {
+        model: id.replace(char::is_control, " "),
+        why: why.replace(char::is_control, " "),
+    };
     if let Some(why) = cache::id_trouble(id) {
         return Err(not_found(why));
     }
