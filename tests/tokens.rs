@@ -377,6 +377,38 @@ fn what_was_assumed_is_said() {
     assert!(minilm().notes().is_empty());
 }
 
+/// As transformers 5.24 does for `BertTokenizer` and for `PreTrainedTokenizerFast`.
+#[test]
+fn tokenizer_config_counts_for_more_than_tokenizer_json() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/all-MiniLM-L6-v2-f16");
+    let own = TempDir::new().unwrap();
+    let config = own.path().join("tokenizer_config.json");
+    let files = TokenizerFiles {
+        json: Some(Asset::Disk(folder.join("tokenizer.json"))),
+        config: Some(Asset::Disk(config.clone())),
+        ..TokenizerFiles::default()
+    };
+    let cases = [
+        (r#"{}"#, "cafe hello 我 [UNK]"),
+        (r#"{"do_lower_case": false}"#, "[UNK] [UNK] 我 [UNK]"),
+        (r#"{"do_lower_case": false, "tokenizer_class": "BertTokenizer"}"#, "[UNK] [UNK] 我 [UNK]"),
+        (r#"{"do_lower_case": true, "strip_accents": false}"#, "[UNK] hello 我 [UNK]"),
+        (r#"{"do_lower_case": true, "strip_accents": null}"#, "cafe hello 我 [UNK]"),
+        (
+            r#"{"do_lower_case": false, "tokenizer_class": "PreTrainedTokenizerFast"}"#,
+            "cafe hello 我 [UNK]",
+        ),
+    ];
+    for (settings, want) in cases {
+        std::fs::write(&config, settings).unwrap();
+        let tokenizer = Tokenizer::open(&files).unwrap();
+        let got = read(&tokenizer, "Café HELLO 我爱");
+        assert_eq!(shown(&got)[1..5].join(" "), want, "{settings}");
+        let changed = want != "cafe hello 我 [UNK]";
+        assert_eq!(tokenizer.notes().len(), usize::from(changed), "{settings}");
+    }
+}
+
 #[test]
 fn broken_tokenizer_files_are_named() {
     let fail = |vocab: &str, name: &str, content: serde_json::Value| {

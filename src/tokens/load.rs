@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde_json::Value;
 use tokenizers::models::wordpiece::WordPiece;
-use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{
@@ -13,6 +10,7 @@ use tokenizers::{
     PreTokenizerWrapper, Tokenizer, TokenizerImpl,
 };
 
+use super::settings::{SPECIAL_NAMES, Settings};
 use crate::error::{Error, Result};
 use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
@@ -49,7 +47,7 @@ pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
     let settings = Settings::read(files)?;
     let mut notes = Vec::new();
     let mut inner = match (&files.json, &files.vocab) {
-        (Some(json), _) => from_json(json)?,
+        (Some(json), _) => from_json(json, &settings, &mut notes)?,
         (None, Some(vocab)) => from_vocab(vocab, &settings, &mut notes)?,
         (None, None) => {
             return Err(Error::checkpoint(
@@ -71,12 +69,12 @@ fn read(asset: &Asset) -> Result<std::borrow::Cow<'static, [u8]>> {
     Ok(bytes)
 }
 
-fn parse<T: serde::de::DeserializeOwned>(asset: &Asset) -> Result<T> {
+pub(super) fn parse<T: serde::de::DeserializeOwned>(asset: &Asset) -> Result<T> {
     serde_json::from_slice(&read(asset)?)
         .map_err(|why| Error::checkpoint(asset.path(), format!("not as expected: {why}")))
 }
 
-fn from_json(json: &Asset) -> Result<Inner> {
+fn from_json(json: &Asset, settings: &Settings, notes: &mut Vec<String>) -> Result<Inner> {
     let failed = |why: tokenizers::Error| {
         Error::checkpoint(json.path(), format!("not a tokenizer that can be read: {why}"))
     };
@@ -89,49 +87,69 @@ fn from_json(json: &Asset) -> Result<Inner> {
     // What was typed is what is shown: no rows of padding, none lost without being asked.
     inner.with_padding(None);
     inner.with_truncation(None).map_err(failed)?;
+    let corrected = match inner.get_normalizer() {
+        Some(NormalizerWrapper::BertNormalizer(normalizer)) => settings.corrected(normalizer),
+        _ => None,
+    };
+    if let Some(normalizer) = corrected {
+        notes.push(format!(
+            "tokenizer_config.json contradicts tokenizer.json and was followed: lower-casing {}, \
+             stripping accents {}, Chinese characters apart {}",
+            normalizer.lowercase,
+            normalizer.strip_accents.unwrap_or(normalizer.lowercase),
+            normalizer.handle_chinese_chars
+        ));
+        inner.with_normalizer(Some(normalizer)).map_err(failed)?;
+    }
     Ok(inner)
 }
 
 /// BERT's tokenizer around a vocabulary, one piece a line.
 fn from_vocab(asset: &Asset, settings: &Settings, notes: &mut Vec<String>) -> Result<Inner> {
-    let failed = |why: String| Error::checkpoint(asset.path(), why);
+    let failed = |why: tokenizers::Error| Error::checkpoint(asset.path(), why.to_string());
     let bytes = read(asset)?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|why| failed(format!("expected UTF-8 text, found other bytes: {why}")))?;
+    let text = std::str::from_utf8(&bytes).map_err(|why| {
+        Error::checkpoint(asset.path(), format!("expected UTF-8 text, found other bytes: {why}"))
+    })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut vocab = WordPiece::read_bytes(b"").map_err(|why| failed(why.to_string()))?;
+    let mut vocab = WordPiece::read_bytes(b"").map_err(failed)?;
     for (line, id) in text.lines().zip(0u32..) {
-        vocab.insert(line.trim_end_matches('\r').to_owned(), id);
+        vocab.insert(line.to_owned(), id);
     }
-    let id = |name: &str| {
-        let why = format!("the special token `{name}` is not among its {} pieces", vocab.len());
-        vocab.get(name).copied().ok_or_else(|| failed(why))
-    };
-    let (cls, sep) = (settings.name("cls_token", "[CLS]"), settings.name("sep_token", "[SEP]"));
-    let unknown = settings.name("unk_token", "[UNK]");
-    id(&unknown)?;
-    let ids = vec![(cls.clone(), id(&cls)?), (sep.clone(), id(&sep)?)];
-    let template = TemplateProcessing::builder()
-        .try_single(format!("{cls}:0 $A:0 {sep}:0"))
-        .and_then(|builder| builder.try_pair(format!("{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")))
-        .map_err(|why| failed(why.to_string()))?
-        .special_tokens(ids)
-        .build()
-        .map_err(|why| failed(why.to_string()))?;
     settings.say_assumed(vocab.keys().any(|piece| has_capitals(piece)), notes);
-    let model = WordPiece::builder().vocab(vocab).unk_token(unknown).build();
-    let mut inner = Tokenizer::new(model.map_err(|why| failed(why.to_string()))?);
+    let unknown = settings.name("unk_token", "[UNK]");
+    let model = WordPiece::builder().vocab(vocab).unk_token(unknown.clone()).build();
+    let mut inner = Tokenizer::new(model.map_err(failed)?);
+    required(&inner, asset, &unknown)?;
+    let template = template(&inner, asset, settings)?;
     inner
-        .with_normalizer(Some(BertNormalizer::new(
-            true,
-            settings.chinese.unwrap_or(true),
-            settings.strip_accents,
-            settings.lower.unwrap_or(true),
-        )))
-        .map_err(|why| failed(why.to_string()))?
+        .with_normalizer(Some(settings.normalizer()))
+        .map_err(failed)?
         .with_pre_tokenizer(Some(BertPreTokenizer))
         .with_post_processor(Some(template));
     Ok(inner)
+}
+
+/// `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, under the names that the settings give them.
+fn template(inner: &Inner, asset: &Asset, settings: &Settings) -> Result<TemplateProcessing> {
+    let failed = |why: String| Error::checkpoint(asset.path(), why);
+    let (cls, sep) = (settings.name("cls_token", "[CLS]"), settings.name("sep_token", "[SEP]"));
+    let ids = [&cls, &sep].map(|name| required(inner, asset, name).map(|id| (name.clone(), id)));
+    TemplateProcessing::builder()
+        .try_single(format!("{cls}:0 $A:0 {sep}:0"))
+        .and_then(|builder| builder.try_pair(format!("{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")))
+        .map_err(failed)?
+        .special_tokens(ids.into_iter().collect::<Result<Vec<_>>>()?)
+        .build()
+        .map_err(|why| failed(why.to_string()))
+}
+
+fn required(inner: &Inner, asset: &Asset, name: &str) -> Result<u32> {
+    inner.token_to_id(name).ok_or_else(|| {
+        let pieces = inner.get_vocab_size(false);
+        let why = format!("the special token `{name}` is not among its {pieces} pieces");
+        Error::checkpoint(asset.path(), why)
+    })
 }
 
 /// An ordinary piece with a capital letter; `[CLS]` and its like are not.
@@ -161,32 +179,25 @@ fn add_tokens(inner: &mut Inner, files: &TokenizerFiles, settings: &Settings) ->
             added.entry(id).or_insert_with(|| AddedToken::from(name, false));
         }
     }
-    for (id, token) in added {
-        let name = token.content.clone();
-        if inner.token_to_id(&name).is_none() {
-            inner.add_tokens([token]).map_err(|why| failed(why.to_string()))?;
-        }
-        match inner.token_to_id(&name) {
-            Some(found) if found == id => {}
-            found => {
-                let found = found.map_or("none".to_owned(), |found| found.to_string());
-                return Err(failed(format!(
-                    "added token `{name}` should have id {id}, but the vocabulary makes it {found}"
-                )));
-            }
-        }
-    }
-    Ok(())
+    added.into_iter().try_for_each(|(id, token)| add(inner, id, token).map_err(failed))
 }
 
-/// Names of the special tokens in `tokenizer_config.json`, and BERT's own.
-const SPECIAL_NAMES: [(&str, &str); 5] = [
-    ("pad_token", "[PAD]"),
-    ("unk_token", "[UNK]"),
-    ("cls_token", "[CLS]"),
-    ("sep_token", "[SEP]"),
-    ("mask_token", "[MASK]"),
-];
+/// Adds one token, which must come out with the id that its file gives it.
+fn add(inner: &mut Inner, id: u32, token: AddedToken) -> Result<(), String> {
+    let name = token.content.clone();
+    if inner.token_to_id(&name).is_none() {
+        inner.add_tokens([token]).map_err(|why| why.to_string())?;
+    }
+    match inner.token_to_id(&name) {
+        Some(found) if found == id => Ok(()),
+        found => {
+            let found = found.map_or("none".to_owned(), |found| found.to_string());
+            Err(format!(
+                "added token `{name}` should have id {id}, but the vocabulary makes it {found}"
+            ))
+        }
+    }
+}
 
 fn special(inner: &Inner, settings: &Settings) -> Special {
     let id = |key: &str, name: &str| inner.token_to_id(&settings.name(key, name));
@@ -203,102 +214,4 @@ fn special(inner: &Inner, settings: &Settings) -> Special {
         special.prefix = Some(model.continuing_subword_prefix.clone());
     }
     special
-}
-
-/// What `tokenizer_config.json` and `special_tokens_map.json` say.
-#[derive(Debug, Default)]
-struct Settings {
-    found: bool,
-    lower: Option<bool>,
-    strip_accents: Option<bool>,
-    chinese: Option<bool>,
-    names: BTreeMap<String, String>,
-    added: BTreeMap<u32, AddedToken>,
-}
-
-impl Settings {
-    fn read(files: &TokenizerFiles) -> Result<Self> {
-        let mut settings = Self::default();
-        if let Some(asset) = &files.special {
-            settings.take_names(&parse::<BTreeMap<String, Value>>(asset)?);
-        }
-        if let Some(asset) = &files.config {
-            let raw: BTreeMap<String, Value> = parse(asset)?;
-            settings.found = true;
-            settings.take_names(&raw);
-            settings.lower = flag(asset, &raw, "do_lower_case")?;
-            settings.strip_accents = flag(asset, &raw, "strip_accents")?;
-            settings.chinese = flag(asset, &raw, "tokenize_chinese_chars")?;
-            if let Some(added) = raw.get("added_tokens_decoder") {
-                settings.take_added(asset, added)?;
-            }
-        }
-        Ok(settings)
-    }
-
-    fn take_names(&mut self, raw: &BTreeMap<String, Value>) {
-        for (key, _) in SPECIAL_NAMES {
-            let name = match raw.get(key) {
-                Some(Value::String(name)) => name,
-                Some(Value::Object(token)) => match token.get("content") {
-                    Some(Value::String(name)) => name,
-                    _ => continue,
-                },
-                _ => continue,
-            };
-            self.names.insert(key.to_owned(), name.clone());
-        }
-    }
-
-    fn take_added(&mut self, asset: &Asset, raw: &Value) -> Result<()> {
-        let by_id = BTreeMap::<String, AddedToken>::deserialize(raw).map_err(|why| {
-            Error::checkpoint(asset.path(), format!("`added_tokens_decoder`: {why}"))
-        })?;
-        for (id, token) in by_id {
-            let id = id.parse().map_err(|_| Error::Config {
-                path: asset.path().to_path_buf(),
-                key: "added_tokens_decoder".into(),
-                want: "token ids as keys".into(),
-                found: format!("`{id}`"),
-            })?;
-            self.added.insert(id, token);
-        }
-        Ok(())
-    }
-
-    fn name(&self, key: &str, default: &str) -> String {
-        self.names.get(key).map_or(default, String::as_str).to_owned()
-    }
-
-    fn say_assumed(&self, capitals: bool, notes: &mut Vec<String>) {
-        let from = if self.found {
-            "no tokenizer.json: BERT's tokenizer was made from vocab.txt and tokenizer_config.json"
-        } else {
-            "no tokenizer.json: BERT's tokenizer was made from vocab.txt"
-        };
-        notes.push(from.to_owned());
-        if self.lower.is_none() {
-            let doubt = if capitals {
-                ", although the vocabulary has pieces with capitals (\"do_lower_case\": false in \
-                 tokenizer_config.json would keep them)"
-            } else {
-                ""
-            };
-            notes.push(format!("assumed lower-cased text, as BERT's default is{doubt}"));
-        }
-    }
-}
-
-/// A setting that is true, false, or absent (null).
-fn flag(asset: &Asset, raw: &BTreeMap<String, Value>, key: &str) -> Result<Option<bool>> {
-    match raw.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Bool(value)) => Ok(Some(*value)),
-        Some(other) => Err(Error::Config {
-            path: asset.path().to_path_buf(),
-            key: key.to_owned(),
-            want: "true, false or null".into(),
-            found: other.to_string(),
-        }),
-    }
 }

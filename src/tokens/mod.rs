@@ -1,14 +1,35 @@
 //! Text or pair → tokens: ids, type ids, display text, words, offsets.
+//!
+//! ```
+//! use attnviz::hub::{HubEnv, ModelRequest, resolve};
+//! use attnviz::tokens::{Input, Limit, Tokenizer};
+//!
+//! # fn main() -> attnviz::Result<()> {
+//! # if cfg!(not(feature = "embedded")) { return Ok(()) }
+//! let files = resolve(&ModelRequest::default(), &HubEnv::from_env(), &())?;
+//! let tokenizer = Tokenizer::open(&files.tokenizer)?;
+//! let limit = Limit { max: Some(512), truncate: false };
+//! let encoding = tokenizer.encode(&Input::Text("It didn't rain".into()), &limit)?;
+//!
+//! let pieces: Vec<&str> = encoding.tokens.iter().map(|token| token.text.as_str()).collect();
+//! assert_eq!(pieces, ["[CLS]", "it", "didn", "'", "t", "rain", "[SEP]"]);
+//! assert_eq!(encoding.words(0), ["It", "didn't", "rain"]);
+//! assert_eq!(encoding.tokens[4].word, Some(1));
+//! # Ok(()) }
+//! ```
 
 mod batch;
 mod encoding;
+mod limit;
 mod load;
+mod settings;
 mod tokenizer;
 mod words;
 
 pub use batch::{Batch, group_by_length};
 pub use encoding::{Encoding, Unknown};
-pub use tokenizer::{Input, Limit, Tokenizer};
+pub use limit::Limit;
+pub use tokenizer::{Input, Tokenizer};
 
 /// One token as the model sees it and as a person should read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]

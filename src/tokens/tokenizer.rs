@@ -1,7 +1,7 @@
 //! The tokenizer: what was typed → an [`Encoding`].
 
 use super::words::{self, Span};
-use super::{Encoding, Token, load};
+use super::{Encoding, Limit, Token, load};
 use crate::error::{Error, Result};
 use crate::hub::TokenizerFiles;
 
@@ -16,15 +16,6 @@ pub enum Input {
     Words(Vec<String>),
     /// Pieces of the vocabulary, taken as they are (`tokens`): nothing is added to them.
     Tokens(Vec<String>),
-}
-
-/// How many tokens the model takes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limit {
-    /// Most tokens, special ones included; `None` for no limit.
-    pub max: Option<usize>,
-    /// Cut what is beyond `max` instead of refusing it.
-    pub truncate: bool,
 }
 
 /// A pretrained tokenizer.
@@ -92,7 +83,7 @@ impl Tokenizer {
         if !encoding.tokens.iter().any(|token| !token.special) {
             return Err(Error::input(place(input), "nothing in it is text that becomes a token"));
         }
-        self.fit(&mut encoding, limit, input)?;
+        limit.apply(&mut encoding, place(input))?;
         Ok(encoding)
     }
 
@@ -229,56 +220,10 @@ impl Tokenizer {
             }
         }
     }
-
-    /// Refuses or cuts what is beyond the limit; special tokens are never cut.
-    fn fit(&self, encoding: &mut Encoding, limit: &Limit, input: &Input) -> Result<()> {
-        let Some(max) = limit.max else { return Ok(()) };
-        let found = encoding.len();
-        if found <= max {
-            return Ok(());
-        }
-        let count = |sequence| {
-            encoding.tokens.iter().filter(|token| token.sequence == Some(sequence)).count()
-        };
-        let (a, b) = (count(0), count(1));
-        let special = found - a - b;
-        if !limit.truncate {
-            let why = format!("{found} tokens, but the model takes at most {max}");
-            return Err(Error::input(place(input), why));
-        }
-        if special >= max {
-            let why = format!("{special} of the {max} tokens allowed are special tokens");
-            return Err(Error::input(place(input), why));
-        }
-        let mut left = longest_first(a, b, max - special);
-        encoding.tokens.retain(|token| match token.sequence {
-            Some(sequence) => {
-                let left = if sequence == 0 { &mut left.0 } else { &mut left.1 };
-                let keep = *left > 0;
-                *left = left.saturating_sub(1);
-                keep
-            }
-            None => true,
-        });
-        encoding.cut = found - encoding.len();
-        for (sequence, spans) in encoding.words.iter_mut().enumerate() {
-            *spans = words::assign(&mut encoding.tokens, sequence, spans);
-        }
-        Ok(())
-    }
 }
 
 fn is_typed(token: &Token) -> bool {
     !token.special
-}
-
-/// How many tokens of each sequence stay, by the `longest_first` rule of the tokenizers crate: the
-/// longer one is cut to the length of the other before both are.
-fn longest_first(a: usize, b: usize, max: usize) -> (usize, usize) {
-    let short = a.min(b);
-    let (short, long) =
-        if 2 * short >= max { (max / 2, max - max / 2) } else { (short, max - short) };
-    if a > b { (long, short) } else { (short, long) }
 }
 
 /// The words joined by spaces, and where each is.
