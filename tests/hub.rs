@@ -600,7 +600,8 @@ fn refusals_say_what_to_do() {
     pickle.insert("pytorch_model.bin".into(), vec![1]);
     let server = serve(repository(pickle));
     let (_folder, env) = at(&server.address);
-    assert!(fails(get(&env), 3).contains("model.safetensors"));
+    let line = fails(get(&env), 3);
+    assert!(line.contains("model.safetensors") && line.contains("pytorch_model.bin"), "{line}");
 }
 
 #[test]
@@ -658,6 +659,11 @@ fn offline_says_what_is_missing_and_where_it_looked() {
     let line = fails(get(&env), 3);
     assert!(line.contains("model-00003-of-00003.safetensors"), "{line}");
     assert!(line.contains(&snapshot.display().to_string()), "{line}");
+
+    std::fs::remove_file(snapshot.join(INDEX)).unwrap();
+    std::fs::write(snapshot.join("pytorch_model.bin"), b"PK").unwrap();
+    let line = fails(get(&env), 4);
+    assert!(line.contains("pytorch_model.bin") && line.contains("to convert"), "{line}");
     assert!(server.paths().is_empty());
 }
 

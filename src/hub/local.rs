@@ -16,7 +16,7 @@ pub(super) const VOCAB: &str = "vocab.txt";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const SPECIAL: &str = "special_tokens_map.json";
 pub(super) const ADDED: &str = "added_tokens.json";
-const PICKLE: &str = "pytorch_model.bin";
+pub(super) const PICKLE: &str = "pytorch_model.bin";
 const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
 
 /// A folder or a `.safetensors` file.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, INDEX, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB, WEIGHTS,
+    self, ADDED, CONFIG, INDEX, PICKLE, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB, WEIGHTS,
 };
 use super::transfer::{Transfer, Trouble};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
@@ -48,6 +48,10 @@ pub(super) fn resolve(
     let commit = search.cached.commit();
     match search.missing(commit.as_deref()) {
         None => search.files(&commit.unwrap_or_default()),
+        // What is there instead is the better answer.
+        Some(file) if env.offline && file == WEIGHTS && search.has_pickle(commit.as_deref()) => {
+            search.files(&commit.unwrap_or_default())
+        }
         Some(file) if env.offline => Err(not_found(&search.offline(&file, commit.as_deref()))),
         Some(_) => {
             let token = request.token.as_deref().or(env.token.as_deref());
@@ -73,6 +77,10 @@ struct Search<'a> {
 impl Search<'_> {
     fn has(&self, commit: &str, file: &str) -> bool {
         self.cached.snapshot(commit).join(&self.folder).join(file).is_file()
+    }
+
+    fn has_pickle(&self, commit: Option<&str>) -> bool {
+        commit.is_some_and(|commit| self.has(commit, PICKLE))
     }
 
     /// The first necessary file that the cache does not hold.
@@ -160,7 +168,9 @@ impl Download<'_> {
         }
         if !want!(WEIGHTS) {
             if !want!(INDEX) {
-                return Err(self.error(format!("it has neither {WEIGHTS} nor {INDEX}")));
+                return Err(self.error(format!(
+                    "it has neither {WEIGHTS} nor {INDEX}; a {PICKLE} has to be converted first"
+                )));
             }
             let snapshot = self.search.cached.snapshot(commit.as_deref().unwrap_or_default());
             for shard in local::shard_names(&snapshot.join(&self.search.folder).join(INDEX))? {
