@@ -21,30 +21,7 @@ pub(super) fn resolve(
     env: &HubEnv,
     progress: &dyn Progress,
 ) -> Result<ModelFiles> {
-    // An error is one line, whatever was typed.
-    let not_found = |why: &str| Error::ModelNotFound {
-        model: id.replace(char::is_control, " "),
-        why: why.replace(char::is_control, " "),
-    };
-    if let Some(why) = cache::id_trouble(id) {
-        return Err(not_found(why));
-    }
-    let revision = request.revision.as_deref().unwrap_or("main");
-    if !cache::is_revision(revision) {
-        return Err(not_found(&format!("--revision `{revision}` is no branch, tag or commit")));
-    }
-    let subfolder = request.subfolder.as_deref();
-    if subfolder.is_some_and(|folder| !local::stays_inside(folder)) {
-        return Err(not_found("--subfolder leads out of the repository"));
-    }
-    let search = Search {
-        id,
-        cached: Cached::new(&env.cache, id, revision),
-        folder: subfolder.map_or(String::new(), |f| format!("{}/", f.trim_end_matches('/'))),
-        config: request.config.is_none(),
-        tokenizer: request.tokenizer.is_none(),
-        env,
-    };
+    let search = Search::new(id, request, env)?;
     let commit = search.cached.commit();
     match search.missing(commit.as_deref()) {
         None => search.files(&commit.unwrap_or_default()),
@@ -52,15 +29,21 @@ pub(super) fn resolve(
         Some(file) if env.offline && file == WEIGHTS && search.has_pickle(commit.as_deref()) => {
             search.files(&commit.unwrap_or_default())
         }
-        Some(file) if env.offline => Err(not_found(&search.offline(&file, commit.as_deref()))),
+        Some(file) if env.offline => Err(search.offline(&file, commit.as_deref())),
         Some(_) => {
             let token = request.token.as_deref().or(env.token.as_deref());
-            let client = Client::new(env, token).map_err(|why| not_found(&why))?;
+            let client = Client::new(env, token).map_err(|why| not_found(id, &why))?;
             let progress = if env.quiet { &() } else { progress };
             let download = Download { search: &search, client, progress, token: token.is_some() };
             search.files(&download.run(commit)?)
         }
     }
+}
+
+/// One line, whatever was typed.
+fn not_found(id: &str, why: &str) -> Error {
+    let line = |text: &str| text.replace(char::is_control, " ");
+    Error::ModelNotFound { model: line(id), why: line(why) }
 }
 
 struct Search<'a> {
@@ -74,7 +57,34 @@ struct Search<'a> {
     env: &'a HubEnv,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    /// Checks everything typed that becomes part of a path or an address.
+    fn new(id: &'a str, request: &ModelRequest, env: &'a HubEnv) -> Result<Self> {
+        if let Some(why) = cache::id_trouble(id) {
+            return Err(not_found(id, why));
+        }
+        let revision = request.revision.as_deref().unwrap_or("main");
+        if !cache::is_revision(revision) {
+            let why = format!("--revision `{revision}` is no branch, tag or commit");
+            return Err(not_found(id, &why));
+        }
+        let folder = match request.subfolder.as_deref() {
+            None => String::new(),
+            Some(folder) if local::stays_inside(folder) => {
+                format!("{}/", folder.trim_end_matches('/'))
+            }
+            Some(_) => return Err(not_found(id, "--subfolder leads out of the repository")),
+        };
+        Ok(Self {
+            id,
+            cached: Cached::new(&env.cache, id, revision),
+            folder,
+            config: request.config.is_none(),
+            tokenizer: request.tokenizer.is_none(),
+            env,
+        })
+    }
+
     fn has(&self, commit: &str, file: &str) -> bool {
         self.cached.snapshot(commit).join(&self.folder).join(file).is_file()
     }
@@ -108,12 +118,13 @@ impl Search<'_> {
         (!settled).then(|| TOKENIZER.to_owned())
     }
 
-    fn offline(&self, file: &str, commit: Option<&str>) -> String {
+    fn offline(&self, file: &str, commit: Option<&str>) -> Error {
         let folder = match commit {
             Some(commit) => self.cached.snapshot(commit).join(&self.folder),
             None => self.cached.folder().to_path_buf(),
         };
-        format!("offline (HF_HUB_OFFLINE), and {file} is not in {}", folder.display())
+        let why = format!("offline (HF_HUB_OFFLINE), and {file} is not in {}", folder.display());
+        not_found(self.id, &why)
     }
 
     fn files(&self, commit: &str) -> Result<ModelFiles> {
@@ -198,7 +209,8 @@ impl Download<'_> {
             if self.search.has(commit, file) {
                 return Ok(Ok(true));
             }
-            if cached.is_absent(commit, &path) {
+            // A necessary file may have come since, at a later commit.
+            if ![CONFIG, WEIGHTS, INDEX].contains(&file) && cached.is_absent(commit, &path) {
                 return Ok(Ok(false));
             }
         }
@@ -252,7 +264,7 @@ impl Download<'_> {
     }
 
     fn error(&self, why: String) -> Error {
-        Error::ModelNotFound { model: self.search.id.to_owned(), why }
+        not_found(self.search.id, &why)
     }
 }
 
