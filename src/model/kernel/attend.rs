@@ -1,7 +1,6 @@
 //! Scaled dot-product attention on slices: heads in parallel, a tile of query rows at a time, so
 //! that what is not recorded costs no memory beyond a tile.
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use super::matmul::{Sizes, View, matmul};
@@ -22,6 +21,17 @@ impl<'a> Heads<'a> {
     fn of(&self, example: usize, head: usize) -> View<'a> {
         let start = example * self.strides[0] + head * self.strides[1];
         View::rows(&self.data[start..], self.strides[2])
+    }
+
+    /// `count` rows of one head side by side: where heads lie in one wide projection, each row is
+    /// a page of its own, and every tile would read them all again.
+    fn gather(&self, (example, head): (usize, usize), count: usize, width: usize) -> Vec<f32> {
+        let view = self.of(example, head);
+        let mut rows = Vec::with_capacity(count * width);
+        for i in 0..count {
+            rows.extend_from_slice(&view.data[i * view.row..][..width]);
+        }
+        rows
     }
 }
 
@@ -96,7 +106,9 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
     let tile = (TILE / s).clamp(1, t);
     let mut scratch = if work.probs.is_none() { vec![0.0; tile * s] } else { Vec::new() };
     let bias = &inputs.bias[work.example * s..][..s];
-    let value = inputs.value.of(work.example, work.head);
+    let place = (work.example, work.head);
+    let (query, key) = (inputs.query.gather(place, t, k), inputs.key.gather(place, s, k));
+    let value = inputs.value.gather(place, s, k);
     for first in (0..t).step_by(tile) {
         let count = tile.min(t - first);
         let span = first * s..(first + count) * s;
@@ -105,7 +117,7 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
             Some(probs) => &mut probs[span.clone()],
             None => &mut scratch[..count * s],
         };
-        products(inputs, (work.example, work.head), first, block);
+        products(inputs, &query[first * k..], &key, first, block);
         if let Some(scores) = &mut work.scores {
             scores[span].copy_from_slice(block);
         }
@@ -113,24 +125,24 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
         rows::softmax(block, s);
         let context = &mut work.context[first * k..(first + count) * k];
         let sizes = Sizes { m: count, k: s, n: k };
-        matmul(context, k, false, (View::rows(block, s), value), sizes, 1.0, 1);
+        let factors = (View::rows(block, s), View::rows(&value, k));
+        matmul(context, k, false, factors, sizes, 1.0, 1);
     }
 }
 
-/// Scaled products of the queries from `first` on with every key, plus position terms.
-fn products(inputs: &Inputs<'_>, (example, head): (usize, usize), first: usize, block: &mut [f32]) {
+/// Scaled products of a tile of queries, of which the first stands at position `first`, with
+/// every key, plus position terms.
+fn products(inputs: &Inputs<'_>, query: &[f32], key: &[f32], first: usize, block: &mut [f32]) {
     let [_, _, _, s, k] = inputs.sizes;
     let scale = 1.0 / (k as f32).sqrt();
-    let query = inputs.query.of(example, head);
-    let query = View { data: &query.data[first * query.row..], ..query };
-    let key = inputs.key.of(example, head);
+    let (query, key) = (View::rows(query, k), View::rows(key, k));
     let sizes = Sizes { m: block.len() / s, k, n: s };
     matmul(block, s, false, (query, key.t()), sizes, scale, 1);
     let Some(relative) = inputs.relative else { return };
     for (i, row) in block.chunks_exact_mut(s).enumerate() {
         let nearest = (relative.max - 1).saturating_sub(first + i) * k;
         let table = View::rows(&relative.table[nearest..], k);
-        let query = View { data: &query.data[i * query.row..], ..query };
+        let query = View::rows(&query.data[i * k..], k);
         matmul(row, s, true, (query, table.t()), Sizes { m: 1, k, n: s }, scale, 1);
         if relative.with_keys {
             add_key_terms(row, key, table, k, scale);
@@ -140,16 +152,10 @@ fn products(inputs: &Inputs<'_>, (example, head): (usize, usize), first: usize, 
 
 /// Adds k_j·E_j to each score of a row.
 fn add_key_terms(row: &mut [f32], key: View<'_>, table: View<'_>, k: usize, scale: f32) {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (j, x) in row.iter_mut().enumerate() {
-                let (key, term) = (&key.data[j * key.row..][..k], &table.data[j * k..][..k]);
-                let sum: f32 = key.iter().zip(term).map(|(a, b)| a * b).sum();
-                *x += scale * sum;
-            }
-        },
-    );
+    for (j, x) in row.iter_mut().enumerate() {
+        let (key, term) = (&key.data[j * key.row..][..k], &table.data[j * k..][..k]);
+        *x += scale * rows::dot(key, term);
+    }
 }
 
 fn add_bias(block: &mut [f32], bias: &[f32]) {

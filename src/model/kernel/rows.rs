@@ -1,6 +1,9 @@
 //! Row by row on slices, in place: soft-max, layer norm, activation, each in one pass over memory.
+//!
+//! Each loop is a [`WithSimd`] value, which pulp runs with the widest instructions of the
+//! processor. (A closure would do the same, but is not always inlined, and then it is scalar.)
 
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::math;
@@ -33,16 +36,38 @@ pub(crate) fn add_to_rows(data: &mut [f32], vector: &[f32]) {
     });
 }
 
+/// Sum of the products of two vectors.
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    struct Dot<'a>(&'a [f32], &'a [f32]);
+    impl WithSimd for Dot<'_> {
+        type Output = f32;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> f32 {
+            let mut lanes = [0.0f32; 16];
+            let (a, b) = (self.0.chunks_exact(16), self.1.chunks_exact(16));
+            let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
+            for (a, b) in a.zip(b) {
+                for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+                    *lane = a.mul_add(*b, *lane);
+                }
+            }
+            lanes.iter().sum::<f32>() + rest
+        }
+    }
+    Arch::new().dispatch(Dot(a, b))
+}
+
 /// Soft-max of each row of `row` elements, on the calling thread. A row of equal values, also of
 /// `f32::MIN`, is uniform.
 pub(crate) fn softmax(data: &mut [f32], row: usize) {
-    if row == 0 {
-        return;
-    }
-    Arch::new().dispatch(
+    struct Softmax<'a>(&'a mut [f32], usize);
+    impl WithSimd for Softmax<'_> {
+        type Output = ();
+
         #[inline(always)]
-        || {
-            for values in data.chunks_exact_mut(row) {
+        fn with_simd<S: Simd>(self, _: S) {
+            for values in self.0.chunks_exact_mut(self.1) {
                 let max = math::max(values);
                 for x in values.iter_mut() {
                     *x = math::exp(*x - max);
@@ -52,28 +77,36 @@ pub(crate) fn softmax(data: &mut [f32], row: usize) {
                     *x *= scale;
                 }
             }
-        },
-    );
+        }
+    }
+    if row > 0 {
+        Arch::new().dispatch(Softmax(data, row));
+    }
 }
 
 /// Layer norm of each row (Ba et al. 2016): `(x − mean) / √(variance + eps) · weight + bias`, the
 /// variance in a second pass around the mean, so that large means cost no digits.
 pub(crate) fn layer_norm(data: &mut [f32], weight: &[f32], bias: &[f32], eps: f32) {
-    let row = weight.len();
-    for_rows(data, row, |block| {
-        Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for values in block.chunks_exact_mut(row) {
-                    let mean = math::sum(values, |x| x) / row as f32;
-                    let square = |x: f32| (x - mean) * (x - mean);
-                    let scale = 1.0 / (math::sum(values, square) / row as f32 + eps).sqrt();
-                    for ((x, w), b) in values.iter_mut().zip(weight).zip(bias) {
-                        *x = ((*x - mean) * scale).mul_add(*w, *b);
-                    }
+    struct Normalise<'a>(&'a mut [f32], &'a [f32], &'a [f32], f32);
+    impl WithSimd for Normalise<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            let Self(block, weight, bias, eps) = self;
+            let width = weight.len() as f32;
+            for values in block.chunks_exact_mut(weight.len()) {
+                let mean = math::sum(values, |x| x) / width;
+                let variance = math::sum(values, |x| (x - mean) * (x - mean)) / width;
+                let scale = 1.0 / (variance + eps).sqrt();
+                for ((x, w), b) in values.iter_mut().zip(weight).zip(bias) {
+                    *x = ((*x - mean) * scale).mul_add(*w, *b);
                 }
-            },
-        )
+            }
+        }
+    }
+    for_rows(data, weight.len(), |block| {
+        Arch::new().dispatch(Normalise(block, weight, bias, eps));
     });
 }
 
@@ -94,18 +127,19 @@ pub(crate) fn activate(data: &mut [f32], activation: Activation) {
     }
 }
 
-#[inline(always)]
 fn each(data: &mut [f32], f: impl Fn(f32) -> f32 + Sync + Send) {
-    for_rows(data, 16, |block| {
-        Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                for x in block.iter_mut() {
-                    *x = f(*x);
-                }
-            },
-        )
-    });
+    struct Each<'a, F>(&'a mut [f32], &'a F);
+    impl<F: Fn(f32) -> f32> WithSimd for Each<'_, F> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            for x in self.0.iter_mut() {
+                *x = (self.1)(*x);
+            }
+        }
+    }
+    for_rows(data, 16, |block| Arch::new().dispatch(Each(block, &f)));
 }
 
 #[cfg(test)]

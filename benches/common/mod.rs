@@ -1,0 +1,94 @@
+//! A BERT-base-shaped checkpoint with random weights, made in memory.
+
+use attnviz::hub::{Asset, ModelFiles};
+use attnviz::tokens::Batch;
+use ndarray::Array2;
+use safetensors::tensor::{Dtype, TensorView};
+
+const LAYERS: usize = 12;
+const WIDTH: usize = 768;
+const INNER: usize = 3072;
+const VOCAB: usize = 30522;
+
+/// Numbers in (−1, 1) from a small generator with a fixed seed.
+fn noise(state: &mut u64) -> f32 {
+    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+    (*state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+}
+
+fn shapes() -> Vec<(String, Vec<usize>)> {
+    let mut shapes = vec![
+        ("embeddings.word_embeddings.weight".to_string(), vec![VOCAB, WIDTH]),
+        ("embeddings.position_embeddings.weight".into(), vec![512, WIDTH]),
+        ("embeddings.token_type_embeddings.weight".into(), vec![2, WIDTH]),
+    ];
+    let norm = |shapes: &mut Vec<(String, Vec<usize>)>, at: &str| {
+        shapes.push((format!("{at}.weight"), vec![WIDTH]));
+        shapes.push((format!("{at}.bias"), vec![WIDTH]));
+    };
+    norm(&mut shapes, "embeddings.LayerNorm");
+    for layer in 0..LAYERS {
+        let at = format!("encoder.layer.{layer}");
+        for (name, outputs, inputs) in [
+            ("attention.self.query", WIDTH, WIDTH),
+            ("attention.self.key", WIDTH, WIDTH),
+            ("attention.self.value", WIDTH, WIDTH),
+            ("attention.output.dense", WIDTH, WIDTH),
+            ("intermediate.dense", INNER, WIDTH),
+            ("output.dense", WIDTH, INNER),
+        ] {
+            shapes.push((format!("{at}.{name}.weight"), vec![outputs, inputs]));
+            shapes.push((format!("{at}.{name}.bias"), vec![outputs]));
+        }
+        norm(&mut shapes, &format!("{at}.attention.output.LayerNorm"));
+        norm(&mut shapes, &format!("{at}.output.LayerNorm"));
+    }
+    shapes
+}
+
+/// The files of the checkpoint, stored in half precision.
+pub fn bert_base() -> ModelFiles {
+    let mut state = 1;
+    let mut data = Vec::new();
+    for (name, shape) in shapes() {
+        let one = name.contains("LayerNorm.weight");
+        let count = shape.iter().product::<usize>();
+        let numbers = (0..count).map(|_| if one { 1.0 } else { 0.05 * noise(&mut state) });
+        let bytes: Vec<u8> = numbers.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect();
+        data.push((name, shape, bytes));
+    }
+    let views = data.iter().map(|(name, shape, bytes)| {
+        (name.as_str(), TensorView::new(Dtype::F16, shape.clone(), bytes).expect("view"))
+    });
+    let weights = safetensors::serialize(views, None).expect("serializes");
+    let config = format!(
+        r#"{{"model_type":"bert","hidden_size":{WIDTH},"num_attention_heads":12,
+        "num_hidden_layers":{LAYERS},"intermediate_size":{INNER},"vocab_size":{VOCAB},
+        "max_position_embeddings":512,"type_vocab_size":2}}"#
+    );
+    ModelFiles {
+        name: "random BERT-base".into(),
+        revision: None,
+        config: Some(asset("config.json", config.into_bytes())),
+        weights: vec![asset("model.safetensors", weights)],
+        index: None,
+        tokenizer: Default::default(),
+        notes: Vec::new(),
+    }
+}
+
+fn asset(name: &'static str, bytes: Vec<u8>) -> Asset {
+    Asset::BuiltIn { name, bytes: Box::leak(bytes.into_boxed_slice()) }
+}
+
+/// `b` inputs of `t` tokens.
+pub fn batch(b: usize, t: usize) -> Batch {
+    let mut state = (b * 1000 + t) as u64;
+    let id = || (noise(&mut state).abs() * 29000.0) as u32 + 1000;
+    Batch {
+        ids: Array2::from_shape_simple_fn((b, t), id),
+        mask: Array2::ones((b, t)),
+        type_ids: Array2::zeros((b, t)),
+        lengths: vec![t; b],
+    }
+}
