@@ -2,6 +2,8 @@
 
 mod attention;
 mod block;
+#[cfg(test)]
+mod definition;
 mod embed;
 mod head;
 mod intervene;
