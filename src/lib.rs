@@ -8,6 +8,7 @@ pub mod error;
 mod family;
 pub mod hub;
 pub mod model;
+pub mod picture;
 pub mod select;
 pub mod tokens;
 pub mod trace;

@@ -1,0 +1,303 @@
+//! Where everything of a picture goes, in pixels, before anything is drawn.
+
+use std::fmt::Display;
+
+use crate::error::{Error, Result};
+use crate::picture::palette::Rgb;
+use crate::picture::style::Style;
+use crate::picture::text::{TextEngine, Type};
+
+/// Longest side of a picture in pixels.
+pub const MAX_SIDE: usize = 16_384;
+/// Most pixels of a picture; they take three bytes each while it is drawn.
+pub const MAX_PIXELS: usize = 40_000_000;
+
+/// A rectangle of pixels; the right and bottom edges are outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // the four edges
+pub struct Area {
+    pub left: i32,
+    pub top: i32,
+    pub right: i32,
+    pub bottom: i32,
+}
+
+impl Area {
+    /// From the upper left corner and the size.
+    pub fn new(left: i32, top: i32, width: i32, height: i32) -> Self {
+        Self { left, top, right: left + width, bottom: top + height }
+    }
+
+    /// Whether a pixel belongs to both.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+
+    /// Whether all of `other` is inside.
+    pub fn contains(self, other: Self) -> bool {
+        self.left <= other.left
+            && self.top <= other.top
+            && other.right <= self.right
+            && other.bottom <= self.bottom
+    }
+
+    pub(crate) fn width(self) -> i32 {
+        self.right - self.left
+    }
+
+    pub(crate) fn height(self) -> i32 {
+        self.bottom - self.top
+    }
+}
+
+/// Which point of a text is fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Start,
+    Middle,
+    End,
+}
+
+/// A text in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TextBox {
+    /// What is shown.
+    pub text: String,
+    /// The pixels it covers.
+    pub area: Area,
+    /// Turned to read upwards.
+    pub turned: bool,
+    pub(crate) kind: Type,
+    pub(crate) colour: Rgb,
+    pub(crate) anchor: Anchor,
+    /// The anchor, halfway up the letters.
+    pub(crate) at: (i32, i32),
+}
+
+/// A matrix of equal cells, each of one colour.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Block {
+    /// The pixels it covers: rows and columns times whole pixels.
+    pub area: Area,
+    /// Cells from top to bottom.
+    pub rows: usize,
+    /// Cells from left to right.
+    pub columns: usize,
+    /// Row by row.
+    pub colours: Vec<Rgb>,
+    /// Small enough to be shapes in an SVG; otherwise it is one image there.
+    pub(crate) shapes: bool,
+}
+
+impl Block {
+    /// Width and height of a cell in pixels.
+    pub fn cell(&self) -> (i32, i32) {
+        let share = |length: i32, count: usize| length / (count.max(1) as i32);
+        (share(self.area.width(), self.columns), share(self.area.height(), self.rows))
+    }
+}
+
+/// Everything of one picture in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layout {
+    /// Pixels.
+    pub width: i32,
+    /// Pixels.
+    pub height: i32,
+    /// Texts, in drawing order.
+    pub texts: Vec<TextBox>,
+    /// Matrices: of a heatmap, the matrix first, then the colour bar.
+    pub blocks: Vec<Block>,
+    pub(crate) fills: Vec<(Area, Rgb)>,
+    pub(crate) ground: Rgb,
+    pub(crate) title: String,
+    pub(crate) dpi: u32,
+}
+
+/// Colours of everything but the values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Theme {
+    pub ground: Rgb,
+    pub ink: Rgb,
+    pub muted: Rgb,
+    pub line: Rgb,
+}
+
+impl Theme {
+    pub fn of(style: &Style) -> Self {
+        if style.dark {
+            let (ground, ink) = ([0x12, 0x14, 0x18], [0xea, 0xec, 0xef]);
+            Self { ground, ink, muted: [0x9c, 0xa3, 0xad], line: [0x45, 0x4b, 0x54] }
+        } else {
+            let (ground, ink) = ([0xff, 0xff, 0xff], [0x1a, 0x1c, 0x20]);
+            Self { ground, ink, muted: [0x66, 0x6b, 0x73], line: [0xb9, 0xbd, 0xc4] }
+        }
+    }
+}
+
+/// Puts things into a layout at design sizes times the resolution.
+pub(crate) struct Desk<'a> {
+    pub layout: Layout,
+    pub theme: Theme,
+    pub engine: &'a TextEngine,
+    factor: f32,
+}
+
+impl<'a> Desk<'a> {
+    pub fn new(title: &str, style: &Style, engine: &'a TextEngine) -> Self {
+        let theme = Theme::of(style);
+        let layout = Layout {
+            width: 0,
+            height: 0,
+            texts: Vec::new(),
+            blocks: Vec::new(),
+            fills: Vec::new(),
+            ground: theme.ground,
+            title: title.into(),
+            dpi: style.dpi,
+        };
+        Self { layout, theme, engine, factor: style.factor() }
+    }
+
+    /// Whole pixels for a design size, at least one.
+    pub fn px(&self, size: f32) -> i32 {
+        (size * self.factor).round().max(1.0) as i32
+    }
+
+    /// Regular type at a design size.
+    pub fn regular(&self, size: f32) -> Type {
+        Type { size: size * self.factor, bold: false }
+    }
+
+    /// Bold type at a design size.
+    pub fn bold(&self, size: f32) -> Type {
+        Type { size: size * self.factor, bold: true }
+    }
+
+    /// Puts a text with its anchor at `at`; returns the pixels it covers.
+    pub fn text(
+        &mut self,
+        text: impl Into<String>,
+        kind: Type,
+        colour: Rgb,
+        at: (i32, i32),
+        anchor: Anchor,
+    ) -> Area {
+        self.place(text.into(), kind, colour, at, anchor, false)
+    }
+
+    /// The same, turned to read upwards.
+    pub fn turned(
+        &mut self,
+        text: impl Into<String>,
+        kind: Type,
+        colour: Rgb,
+        at: (i32, i32),
+        anchor: Anchor,
+    ) -> Area {
+        self.place(text.into(), kind, colour, at, anchor, true)
+    }
+
+    fn place(
+        &mut self,
+        text: String,
+        kind: Type,
+        colour: Rgb,
+        at: (i32, i32),
+        anchor: Anchor,
+        turned: bool,
+    ) -> Area {
+        let label = self.engine.label(&text, kind);
+        let (x, y) = origin(label.advance, kind, at, anchor, turned);
+        let area = if turned {
+            // upwards: what is right in the text is up in the picture
+            Area {
+                left: x + label.top,
+                right: x + label.top + label.height,
+                top: y - label.left - label.width,
+                bottom: y - label.left,
+            }
+        } else {
+            Area::new(x + label.left, y + label.top, label.width, label.height)
+        };
+        self.layout.texts.push(TextBox { text, area, turned, kind, colour, anchor, at });
+        area
+    }
+
+    /// Fills `area`.
+    pub fn fill(&mut self, area: Area, colour: Rgb) {
+        self.layout.fills.push((area, colour));
+    }
+
+    /// A line around `area`, outside of it.
+    pub fn frame(&mut self, area: Area, colour: Rgb) {
+        let line = self.px(1.0);
+        let (width, height) = (area.width() + 2 * line, area.height());
+        self.fill(Area::new(area.left - line, area.top - line, width, line), colour);
+        self.fill(Area::new(area.left - line, area.bottom, width, line), colour);
+        self.fill(Area::new(area.left - line, area.top, line, height), colour);
+        self.fill(Area::new(area.right, area.top, line, height), colour);
+    }
+
+    /// Sentences from `top` down, wrapped to `width`.
+    pub fn notes(&mut self, notes: &[String], left: i32, top: i32, width: i32) -> i32 {
+        let (kind, line) = (self.regular(10.5), self.px(15.0));
+        let mut y = top;
+        for text in notes.iter().flat_map(|note| self.engine.wrap(note, kind, width)) {
+            self.text(text, kind, self.theme.muted, (left, y + line / 2), Anchor::Start);
+            y += line;
+        }
+        y
+    }
+
+    /// Sizes the picture to hold all that was put, with a margin.
+    pub fn finish(mut self, margin: i32) -> Result<Layout> {
+        let texts = self.layout.texts.iter().map(|text| text.area);
+        let blocks = self.layout.blocks.iter().map(|block| block.area);
+        let areas = texts.chain(blocks).chain(self.layout.fills.iter().map(|fill| fill.0));
+        let (right, bottom) =
+            areas.fold((0, 0), |(r, b), area| (area.right.max(r), area.bottom.max(b)));
+        (self.layout.width, self.layout.height) = (right + margin, bottom + margin);
+        check_size(&self.layout.title, self.layout.width as usize, self.layout.height as usize)?;
+        Ok(self.layout)
+    }
+}
+
+/// Left end of the baseline for a text of this advance.
+pub(crate) fn origin(
+    advance: i32,
+    kind: Type,
+    (x, y): (i32, i32),
+    anchor: Anchor,
+    turned: bool,
+) -> (i32, i32) {
+    let back = match anchor {
+        Anchor::Start => 0,
+        Anchor::Middle => advance / 2,
+        Anchor::End => advance,
+    };
+    if turned { (x + kind.middle(), y + back) } else { (x - back, y + kind.middle()) }
+}
+
+/// Refuses pictures beyond [`MAX_SIDE`] or [`MAX_PIXELS`].
+pub(crate) fn check_size(title: &str, width: usize, height: usize) -> Result<()> {
+    if width.max(height) <= MAX_SIDE && width.saturating_mul(height) <= MAX_PIXELS {
+        return Ok(());
+    }
+    Err(Error::Array {
+        what: format!("picture `{title}`"),
+        want: format!(
+            "at most {MAX_SIDE} pixels a side and {MAX_PIXELS} in all (fewer tokens or a lower \
+             resolution)"
+        ),
+        found: format!("{width} by {height}"),
+    })
+}
+
+/// What a drawing back end or an encoder reports; with sizes checked it is not expected.
+pub(crate) fn failed(error: impl Display) -> Error {
+    Error::Array { what: "picture".into(), want: "to be drawn".into(), found: error.to_string() }
+}

@@ -1,0 +1,183 @@
+//! Values to colours: perceptually even, colour-blind-safe palettes of a fixed number of steps.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Steps of a palette. With the shades of the type they leave a picture within the 256 colours of a
+/// palette PNG; the reading error of half a step is 0.22 % of the range.
+pub const LEVELS: usize = 224;
+
+/// Red, green, blue.
+pub type Rgb = [u8; 3];
+
+/// A palette in which equal differences of value look equally large, also with the common kinds of
+/// colour blindness and in greyscale.
+///
+/// # Source
+/// Viridis, magma, inferno, plasma: van der Walt and Smith 2015. Cividis: Nuñez et al. 2018. The
+/// single-hue ones: Harrower and Brewer 2003 (ColorBrewer). All as in d3-scale-chromatic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the names are those of matplotlib
+pub enum Colormap {
+    Viridis,
+    Cividis,
+    Magma,
+    Inferno,
+    Plasma,
+    Blues,
+    Greens,
+    Greys,
+    Oranges,
+    Purples,
+    Reds,
+}
+
+impl Colormap {
+    /// All palettes.
+    pub const ALL: [Self; 11] = [
+        Self::Viridis,
+        Self::Cividis,
+        Self::Magma,
+        Self::Inferno,
+        Self::Plasma,
+        Self::Blues,
+        Self::Greens,
+        Self::Greys,
+        Self::Oranges,
+        Self::Purples,
+        Self::Reds,
+    ];
+
+    /// The name on the command line, as in matplotlib in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viridis => "viridis",
+            Self::Cividis => "cividis",
+            Self::Magma => "magma",
+            Self::Inferno => "inferno",
+            Self::Plasma => "plasma",
+            Self::Blues => "blues",
+            Self::Greens => "greens",
+            Self::Greys => "greys",
+            Self::Oranges => "oranges",
+            Self::Purples => "purples",
+            Self::Reds => "reds",
+        }
+    }
+
+    /// The colours from the smallest value to the largest. The single-hue palettes start near the
+    /// ground of the picture, so they run the other way on a dark one.
+    pub fn colours(self, dark: bool) -> [Rgb; LEVELS] {
+        let (gradient, single_hue) = match self {
+            Self::Viridis => (colorous::VIRIDIS, false),
+            Self::Cividis => (colorous::CIVIDIS, false),
+            Self::Magma => (colorous::MAGMA, false),
+            Self::Inferno => (colorous::INFERNO, false),
+            Self::Plasma => (colorous::PLASMA, false),
+            Self::Blues => (colorous::BLUES, true),
+            Self::Greens => (colorous::GREENS, true),
+            Self::Greys => (colorous::GREYS, true),
+            Self::Oranges => (colorous::ORANGES, true),
+            Self::Purples => (colorous::PURPLES, true),
+            Self::Reds => (colorous::REDS, true),
+        };
+        std::array::from_fn(|level| {
+            let at = if single_hue && dark { LEVELS - 1 - level } else { level };
+            gradient.eval_rational(at, LEVELS).as_array()
+        })
+    }
+}
+
+impl fmt::Display for Colormap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Colormap {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let name = text.trim().to_ascii_lowercase();
+        let name = if name == "grays" { "greys" } else { &name };
+        Self::ALL.into_iter().find(|map| map.name() == name).ok_or_else(|| Error::Usage {
+            flag: "--cmap".into(),
+            want: format!("one of {}", Self::ALL.map(Self::name).join(", ")),
+            found: text.into(),
+        })
+    }
+}
+
+/// The step of a palette over `range` for `value`; `None` for what is not a number.
+pub(crate) fn level(value: f32, (low, high): (f32, f32)) -> Option<usize> {
+    if value.is_nan() {
+        return None;
+    }
+    let share = (f64::from(value) - f64::from(low)) / (f64::from(high) - f64::from(low));
+    Some((share.clamp(0.0, 1.0) * (LEVELS - 1) as f64).round() as usize)
+}
+
+/// `share` of the way from `from` to `to`.
+pub(crate) fn mix(from: Rgb, to: Rgb, share: f32) -> Rgb {
+    std::array::from_fn(|i| {
+        (f32::from(from[i]) + (f32::from(to[i]) - f32::from(from[i])) * share).round() as u8
+    })
+}
+
+/// Relative luminance from 0 (black) to 1 (white), as WCAG 2 defines it.
+pub(crate) fn luminance(colour: Rgb) -> f32 {
+    let linear = colour.map(|channel| {
+        let c = f32::from(channel) / 255.0;
+        // close enough to the sRGB curve to choose between black and white type
+        c * c * (0.6975 * c + 0.3025)
+    });
+    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_step_of_every_palette_is_a_colour_of_its_own() {
+        for map in Colormap::ALL {
+            for dark in [false, true] {
+                let distinct: HashSet<Rgb> = map.colours(dark).into_iter().collect();
+                assert_eq!(distinct.len(), LEVELS, "{map}");
+            }
+        }
+    }
+
+    #[test]
+    fn lightness_runs_one_way() {
+        for map in Colormap::ALL {
+            let colours = map.colours(false);
+            let light: Vec<f32> = colours.iter().map(|&c| luminance(c)).collect();
+            let rising = light.last() > light.first();
+            for pair in light.windows(8) {
+                assert!((pair[7] > pair[0]) == rising, "{map}: {pair:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_parse_back() {
+        for map in Colormap::ALL {
+            assert_eq!(map.name().parse::<Colormap>().unwrap(), map);
+        }
+        assert!("jet".parse::<Colormap>().unwrap_err().to_string().contains("viridis"));
+    }
+
+    #[test]
+    fn levels_clamp_and_leave_nan_out() {
+        assert_eq!(level(-1.0, (0.0, 1.0)), Some(0));
+        assert_eq!(level(0.5, (0.0, 1.0)), Some(112));
+        assert_eq!(level(f32::INFINITY, (0.0, 1.0)), Some(LEVELS - 1));
+        assert_eq!(level(f32::NAN, (0.0, 1.0)), None);
+        assert_eq!(level(f32::MAX, (-f32::MAX, f32::MAX)), Some(LEVELS - 1));
+    }
+}

@@ -1,0 +1,161 @@
+//! plotters' SVG back end with text and images of our own: it knows neither writing direction nor
+//! scaled images.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use plotters::backend::{DrawingBackend, SVGBackend};
+use plotters_backend::{
+    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind,
+};
+
+use crate::picture::bitmap::asked;
+use crate::picture::draw::{Canvas, FAMILY};
+use crate::picture::encode::png;
+use crate::picture::layout::{Anchor, Block};
+use crate::picture::text::TextEngine;
+
+type Drawn = Result<(), DrawingErrorKind<std::io::Error>>;
+
+/// Forwards shapes to plotters; collects text and images in `extra`, to be spliced in by
+/// [`finish`].
+pub(super) struct Svg<'a> {
+    inner: SVGBackend<'a>,
+    extra: &'a mut String,
+    engine: &'a TextEngine,
+}
+
+impl<'a> Svg<'a> {
+    pub fn new(
+        shapes: &'a mut String,
+        extra: &'a mut String,
+        size: (u32, u32),
+        engine: &'a TextEngine,
+    ) -> Self {
+        Self { inner: SVGBackend::with_string(shapes, size), extra, engine }
+    }
+}
+
+/// The document: shapes, then text and images, under a title for readers that do not see.
+pub(super) fn finish(shapes: &str, extra: &str, title: &str) -> String {
+    let (head, body) = shapes.split_once(">\n").unwrap_or((shapes, ""));
+    let body = body.trim_end().strip_suffix("</svg>").unwrap_or(body);
+    format!(
+        "{head} shape-rendering=\"crispEdges\" role=\"img\">\n<title>{}</title>\n{body}{extra}</svg>\n",
+        escape(title)
+    )
+}
+
+/// `text` as XML character data or attribute value.
+fn escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut safe, c| {
+        match c {
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&apos;"),
+            c => safe.push(c),
+        }
+        safe
+    })
+}
+
+fn hex((r, g, b): (u8, u8, u8)) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+impl Canvas for Svg<'_> {
+    fn cells(&mut self, block: &Block) -> Drawn {
+        let (width, height) = block.cell();
+        if block.shapes {
+            for (i, &[r, g, b]) in block.colours.iter().enumerate() {
+                let (row, column) = (i / block.columns, i % block.columns);
+                let (x, y) = (column as i32 * width, row as i32 * height);
+                let from = (block.area.left + x, block.area.top + y);
+                let colour = BackendColor { alpha: 1.0, rgb: (r, g, b) };
+                self.inner.draw_rect(from, (from.0 + width, from.1 + height), &colour, true)?;
+            }
+            return Ok(());
+        }
+        let size = (block.columns as u32, block.rows as u32);
+        let image = png(block.colours.as_flattened(), size, None)
+            .map_err(|error| DrawingErrorKind::DrawingError(std::io::Error::other(error)))?;
+        let (x, y) = (block.area.left, block.area.top);
+        let (width, height) = (block.area.width(), block.area.height());
+        let _ = writeln!(
+            self.extra,
+            "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
+             preserveAspectRatio=\"none\" \
+             style=\"image-rendering:optimizeSpeed;image-rendering:pixelated\" \
+             href=\"data:image/png;base64,{}\"/>",
+            STANDARD.encode(image)
+        );
+        Ok(())
+    }
+}
+
+impl DrawingBackend for Svg<'_> {
+    type ErrorType = std::io::Error;
+
+    fn get_size(&self) -> (u32, u32) {
+        self.inner.get_size()
+    }
+
+    fn ensure_prepared(&mut self) -> Drawn {
+        self.inner.ensure_prepared()
+    }
+
+    fn present(&mut self) -> Drawn {
+        self.inner.present()
+    }
+
+    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
+        self.inner.draw_pixel(at, colour)
+    }
+
+    fn draw_rect<S: BackendStyle>(
+        &mut self,
+        from: BackendCoord,
+        to: BackendCoord,
+        style: &S,
+        fill: bool,
+    ) -> Drawn {
+        self.inner.draw_rect(from, to, style, fill)
+    }
+
+    fn draw_text<S: BackendTextStyle>(
+        &mut self,
+        text: &str,
+        style: &S,
+        (x, y): BackendCoord,
+    ) -> Drawn {
+        let (kind, anchor, turned) = asked(style);
+        let rtl = self.engine.label(text, kind).rtl;
+        // start and end follow the writing direction, the anchor does not
+        let anchor = match (anchor, rtl) {
+            (Anchor::Middle, _) => " text-anchor=\"middle\"",
+            (Anchor::Start, false) | (Anchor::End, true) => "",
+            (Anchor::Start, true) | (Anchor::End, false) => " text-anchor=\"end\"",
+        };
+        let direction = if rtl { " direction=\"rtl\"" } else { "" };
+        let weight = if kind.bold { " font-weight=\"bold\"" } else { "" };
+        let (x, y, turn) = if turned {
+            let x = x + kind.middle();
+            (x, y, format!(" transform=\"rotate(-90 {x} {y})\""))
+        } else {
+            (x, y + kind.middle(), String::new())
+        };
+        let _ = writeln!(
+            self.extra,
+            "<text x=\"{x}\" y=\"{y}\"{turn}{anchor}{direction} xml:space=\"preserve\" \
+             font-family=\"{FAMILY}, Verdana, Noto Sans, sans-serif\" font-size=\"{}\"{weight} \
+             fill=\"{}\">{}</text>",
+            kind.size,
+            hex(style.color().rgb),
+            escape(text)
+        );
+        Ok(())
+    }
+}
