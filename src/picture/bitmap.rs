@@ -27,21 +27,21 @@ impl<'a> Bitmap<'a> {
     }
 
     fn put(&mut self, label: &Label, colour: BackendColor, (x, y): (i32, i32), up: bool) -> Drawn {
+        let place = |dx: i32, dy: i32| if up { (x + dy, y - dx) } else { (x + dx, y + dy) };
         let width = label.width.max(1) as usize;
-        for (i, &shade) in label.shades.iter().enumerate() {
-            let coloured = label.coloured.get(i).filter(|pixel| pixel[3] > 0);
-            if shade == 0 && coloured.is_none() {
-                continue;
+        for (dy, row) in (label.top..).zip(label.shades.chunks(width)) {
+            for (dx, &shade) in (label.left..).zip(row) {
+                if shade > 0 {
+                    let alpha = f64::from(shade) / f64::from(SHADES);
+                    let colour = BackendColor { alpha, rgb: colour.rgb };
+                    self.inner.draw_pixel(place(dx, dy), colour)?;
+                }
             }
-            let (dx, dy) = (label.left + (i % width) as i32, label.top + (i / width) as i32);
-            let at = if up { (x + dy, y - dx) } else { (x + dx, y + dy) };
-            if let Some(&[r, g, b, a]) = coloured {
-                let alpha = f64::from(a) / 255.0;
-                self.inner.draw_pixel(at, BackendColor { alpha, rgb: (r, g, b) })?;
-            }
-            if shade > 0 {
-                let alpha = f64::from(shade) / f64::from(SHADES);
-                self.inner.draw_pixel(at, BackendColor { alpha, rgb: colour.rgb })?;
+        }
+        for (dy, row) in (label.top..).zip(label.coloured.chunks(width)) {
+            for (dx, &[r, g, b, a]) in (label.left..).zip(row).filter(|(_, pixel)| pixel[3] > 0) {
+                let colour = BackendColor { alpha: f64::from(a) / 255.0, rgb: (r, g, b) };
+                self.inner.draw_pixel(place(dx, dy), colour)?;
             }
         }
         Ok(())
@@ -62,21 +62,30 @@ pub(super) fn asked<S: BackendTextStyle>(style: &S) -> (Type, Anchor, bool) {
 
 impl Canvas for Bitmap<'_> {
     fn cells(&mut self, block: &Block) -> Drawn {
-        let (width, height) = block.cell();
-        let (across, down) = (width.max(0) as usize, height.max(0) as usize);
-        let row_width = across * block.columns;
-        let mut strip = vec![0; row_width * down * 3];
-        for (i, row) in block.colours.chunks(block.columns.max(1)).enumerate() {
-            let Some((first, rest)) = strip.split_at_mut_checked(row_width * 3) else { break };
-            for (pixels, colour) in first.chunks_exact_mut(across.max(1) * 3).zip(row) {
-                pixels.chunks_exact_mut(3).for_each(|pixel| pixel.copy_from_slice(colour));
-            }
-            rest.chunks_exact_mut(row_width * 3).for_each(|line| line.copy_from_slice(first));
+        let (width, height) = (block.area.width(), block.cell().1);
+        for (i, strip) in strips(block).enumerate() {
             let at = (block.area.left, block.area.top + i as i32 * height);
-            self.inner.blit_bitmap(at, (row_width as u32, down as u32), &strip)?;
+            self.inner.blit_bitmap(at, (width.max(0) as u32, height.max(0) as u32), &strip)?;
         }
         Ok(())
     }
+}
+
+/// The pixels of each row of cells, three bytes each.
+pub(super) fn strips(block: &Block) -> impl Iterator<Item = Vec<u8>> + '_ {
+    let (width, height) = block.cell();
+    let (across, down) = (width.max(0) as usize, height.max(0) as usize);
+    block.colours.chunks(block.columns.max(1)).map(move |row| {
+        let mut strip = Vec::with_capacity(row.len() * across * down * 3);
+        for &colour in row {
+            strip.extend(std::iter::repeat_n(colour, across).flatten());
+        }
+        let line = strip.len();
+        for _ in 1..down {
+            strip.extend_from_within(..line);
+        }
+        strip
+    })
 }
 
 impl DrawingBackend for Bitmap<'_> {

@@ -202,12 +202,13 @@ impl Plan {
 
     fn numbers(&self, view: &View, block: &Block, desk: &mut Desk<'_>) {
         let columns = view.values.ncols();
-        for (i, (&value, &colour)) in view.values.iter().zip(&block.colours).enumerate() {
+        let texts: Vec<String> = view.values.iter().map(|&value| number(value)).collect();
+        let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(1);
+        let units = self.cell as f32 / desk.px(100.0) as f32 * 100.0;
+        let size = (units * 0.86 / (longest as f32 * 0.64)).min(units * 0.4);
+        let kind = desk.regular(size.clamp(5.0, 12.0));
+        for (i, (text, &colour)) in texts.into_iter().zip(&block.colours).enumerate() {
             let (row, column) = (i / columns, i % columns);
-            let text = number(value);
-            let units = self.cell as f32 / desk.px(100.0) as f32 * 100.0;
-            let size = (units * 0.86 / (text.chars().count() as f32 * 0.64)).min(units * 0.4);
-            let kind = desk.regular(size.clamp(5.0, 12.0));
             let on = luminance(colour);
             let ink = if on > 0.22 { [0, 0, 0] } else { [255, 255, 255] };
             let x = self.matrix.left + self.centre(column);

@@ -13,11 +13,6 @@ pub(crate) struct Legend<'a> {
 }
 
 impl Legend<'_> {
-    /// Design height of the heading and its distance from the bar.
-    pub fn heading_height(&self) -> f32 {
-        self.heading.len() as f32 * 15.0 + 8.0
-    }
-
     /// Puts the bar at `left`, `top`, with its heading above.
     pub fn place(&self, desk: &mut Desk<'_>, left: i32, top: i32, height: i32) {
         let (kind, line) = (desk.regular(11.0), desk.px(15.0));

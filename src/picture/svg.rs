@@ -10,7 +10,7 @@ use plotters_backend::{
     BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind,
 };
 
-use crate::picture::bitmap::asked;
+use crate::picture::bitmap::{asked, strips};
 use crate::picture::draw::{Canvas, FAMILY};
 use crate::picture::encode::png;
 use crate::picture::layout::{Anchor, Block};
@@ -79,8 +79,10 @@ impl Canvas for Svg<'_> {
             }
             return Ok(());
         }
-        let size = (block.columns as u32, block.rows as u32);
-        let image = png(block.colours.as_flattened(), size, None)
+        // at its full size: not every reader leaves pixels sharp when it enlarges them
+        let pixels: Vec<u8> = strips(block).flatten().collect();
+        let size = (block.area.width().max(0) as u32, block.area.height().max(0) as u32);
+        let image = png(&pixels, size, None)
             .map_err(|error| DrawingErrorKind::DrawingError(std::io::Error::other(error)))?;
         let (x, y) = (block.area.left, block.area.top);
         let (width, height) = (block.area.width(), block.area.height());
@@ -88,7 +90,7 @@ impl Canvas for Svg<'_> {
             self.extra,
             "<image x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" \
              preserveAspectRatio=\"none\" \
-             style=\"image-rendering:optimizeSpeed;image-rendering:pixelated\" \
+             style=\"image-rendering:pixelated\" \
              href=\"data:image/png;base64,{}\"/>",
             STANDARD.encode(image)
         );
