@@ -10,10 +10,15 @@ use crate::picture::view::View;
 
 /// Longest label, in design units.
 const LABEL: f32 = 150.0;
+/// Longest caption of an axis, in design units.
+const CAPTION: f32 = 300.0;
 /// Least distance of two labels, in design units.
 const PITCH: f32 = 10.0;
 /// Cells up to this number are shapes in an SVG.
 const SHAPES: usize = 32 * 32;
+
+/// Over the weights lost.
+const LEFT_OUT: &str = "left out";
 
 /// Lays out the picture of one matrix.
 ///
@@ -56,6 +61,8 @@ struct Plan {
     column_labels: Vec<(usize, String)>,
     gap: i32,
     caption: i32,
+    /// What the longest text over the columns takes.
+    above: i32,
     bar: i32,
     annotate: bool,
     /// Numbers were asked for and do not fit.
@@ -90,7 +97,10 @@ impl Plan {
         let tick = if every == (1, 1) { 0 } else { desk.px(3.0) };
         let left = margin + caption + extent(&row_labels) + gap + tick;
         let heading = desk.px(view.legend.len() as f32 * 15.0 + 10.0);
-        let header = (caption + extent(&column_labels) + gap + tick).max(heading);
+        let lost =
+            view.lost.as_ref().map_or(0, |_| desk.engine.width(LEFT_OUT, desk.regular(11.0)));
+        let above = extent(&column_labels).max(lost);
+        let header = (caption + above + gap + tick).max(heading);
         let top = margin + desk.px(26.0) + header;
         let matrix = Area::new(left, top, columns as i32 * cell, rows as i32 * cell);
         let bar = matrix.height().clamp(desk.px(96.0), desk.px(320.0));
@@ -106,6 +116,7 @@ impl Plan {
             column_labels,
             gap,
             caption,
+            above,
             bar,
             annotate,
             no_room,
@@ -142,27 +153,24 @@ impl Plan {
     fn captions(&self, view: &View, desk: &mut Desk<'_>) {
         let (kind, muted) = (desk.regular(11.0), desk.theme.muted);
         let (matrix, half) = (self.matrix, self.caption / 2);
-        let width = desk.engine.width(&view.column_caption, kind);
-        let y = matrix.top - self.gap - self.extent(&self.column_labels, desk) - half - 1;
+        let columns = desk.engine.fit(&view.column_caption, kind, desk.px(CAPTION));
+        let rows = desk.engine.fit(&view.row_caption, kind, desk.px(CAPTION));
+        let width = desk.engine.width(&columns, kind);
+        let y = matrix.top - self.gap - self.above - half - 1;
         let (at, anchor) = if width <= matrix.width() {
             ((matrix.left + matrix.width() / 2, y), Anchor::Middle)
         } else {
             ((matrix.left, y), Anchor::Start)
         };
-        desk.text(view.column_caption.as_str(), kind, muted, at, anchor);
-        let length = desk.engine.width(&view.row_caption, kind);
+        desk.text(columns, kind, muted, at, anchor);
+        let length = desk.engine.width(&rows, kind);
         let x = self.margin + half - desk.px(3.0);
         let (at, anchor) = if length <= matrix.height() {
             ((x, matrix.top + matrix.height() / 2), Anchor::Middle)
         } else {
             ((x, matrix.top), Anchor::End)
         };
-        desk.turned(view.row_caption.as_str(), kind, muted, at, anchor);
-    }
-
-    fn extent(&self, labels: &[(usize, String)], desk: &Desk<'_>) -> i32 {
-        let widths = labels.iter().map(|(_, text)| desk.engine.width(text, self.label));
-        widths.max().unwrap_or(0)
+        desk.turned(rows, kind, muted, at, anchor);
     }
 
     /// The column of weights lost, right of the matrix; returns its right edge.
@@ -176,7 +184,7 @@ impl Plan {
             right = right.max(desk.text(text, self.label, muted, at, Anchor::Start).right);
         }
         let at = ((left + right) / 2, self.matrix.top - self.gap);
-        desk.turned("left out", desk.regular(11.0), muted, at, Anchor::Start);
+        desk.turned(LEFT_OUT, desk.regular(11.0), muted, at, Anchor::Start);
         right
     }
 

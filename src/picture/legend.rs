@@ -20,7 +20,8 @@ impl Legend<'_> {
             let y = top - desk.px(8.0) - i as i32 * line - line / 2;
             let colour =
                 if i + 1 == self.heading.len() { desk.theme.ink } else { desk.theme.muted };
-            desk.text(text.as_str(), kind, colour, (left, y), Anchor::Start);
+            let text = desk.engine.fit(text, kind, desk.px(200.0));
+            desk.text(text, kind, colour, (left, y), Anchor::Start);
         }
         let area = Area::new(left, top, desk.px(14.0), height);
         let rows = height.max(1) as usize;

@@ -84,10 +84,19 @@ impl Colormap {
             Self::Purples => (colorous::PURPLES, true),
             Self::Reds => (colorous::REDS, true),
         };
-        std::array::from_fn(|level| {
-            let at = if single_hue && dark { LEVELS - 1 - level } else { level };
-            gradient.eval_rational(at, LEVELS).as_array()
-        })
+        let mut colours: [Rgb; LEVELS] =
+            std::array::from_fn(|level| gradient.eval_rational(level, LEVELS).as_array());
+        // flat ends round two steps to one colour: a channel moves on by 1, so that values differ
+        for level in 1..LEVELS {
+            if colours[level] == colours[level - 1] {
+                let [red, ..] = &mut colours[level];
+                *red = red.saturating_sub(1);
+            }
+        }
+        if single_hue && dark {
+            colours.reverse();
+        }
+        colours
     }
 }
 

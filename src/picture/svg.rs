@@ -14,7 +14,7 @@ use crate::picture::bitmap::{asked, strips};
 use crate::picture::draw::{Canvas, FAMILY};
 use crate::picture::encode::png;
 use crate::picture::layout::{Anchor, Block};
-use crate::picture::text::TextEngine;
+use crate::picture::text::{TextEngine, display};
 
 type Drawn = Result<(), DrawingErrorKind<std::io::Error>>;
 
@@ -43,7 +43,7 @@ pub(super) fn finish(shapes: &str, extra: &str, title: &str) -> String {
     let body = body.trim_end().strip_suffix("</svg>").unwrap_or(body);
     format!(
         "{head} shape-rendering=\"crispEdges\" role=\"img\">\n<title>{}</title>\n{body}{extra}</svg>\n",
-        escape(title)
+        escape(&display(title))
     )
 }
 
@@ -56,6 +56,15 @@ fn escape(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&apos;"),
+            // not allowed in XML, not even escaped; text for a picture has none
+            '\u{0}'..='\u{8}'
+            | '\u{b}'
+            | '\u{c}'
+            | '\u{e}'..='\u{1f}'
+            | '\u{fffe}'
+            | '\u{ffff}' => {
+                safe.push('\u{fffd}');
+            }
             c => safe.push(c),
         }
         safe

@@ -24,8 +24,6 @@ pub(crate) fn display(text: &str) -> String {
         match c {
             '\n' => shown.push('↵'),
             '\t' => shown.push('⇥'),
-            '\u{0}'..='\u{1f}' => shown.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('�')),
-            '\u{7f}' => shown.push('␡'),
             ' ' => shown.push(if blank { '␣' } else { ' ' }),
             _ if blank || hidden(c) => shown.push_str(&code_point(c)),
             _ => shown.push(c),
@@ -79,7 +77,7 @@ mod tests {
         assert_eq!(display(""), "(empty)");
         assert_eq!(display("  "), "␣␣");
         assert_eq!(display("a b"), "a b");
-        assert_eq!(display("a\nb\tc\u{0}\u{7f}"), "a↵b⇥c␀␡");
+        assert_eq!(display("a\nb\tc\u{0}"), "a↵b⇥cU+0000");
         assert_eq!(display("\u{202e}abc"), "U+202Eabc");
         assert_eq!(display("\u{3000}"), "U+3000");
         assert_eq!(display("\u{200d}"), "U+200D");
