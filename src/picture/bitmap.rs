@@ -77,8 +77,10 @@ pub(super) fn strips(block: &Block) -> impl Iterator<Item = Vec<u8>> + '_ {
     let (across, down) = (width.max(0) as usize, height.max(0) as usize);
     block.colours.chunks(block.columns.max(1)).map(move |row| {
         let mut strip = Vec::with_capacity(row.len() * across * down * 3);
-        for &colour in row {
-            strip.extend(std::iter::repeat_n(colour, across).flatten());
+        for colour in row {
+            for _ in 0..across {
+                strip.extend_from_slice(colour);
+            }
         }
         let line = strip.len();
         for _ in 1..down {

@@ -79,25 +79,26 @@ fn same(one: &[u8; RUN * 3], other: &[u8; RUN * 3]) -> bool {
 struct Colours {
     palette: Vec<Rgb>,
     slots: Vec<u16>,
-    last: Option<(Rgb, u8)>,
+    last: (Rgb, u8),
 }
 
 impl Default for Colours {
     fn default() -> Self {
-        Self { palette: Vec::new(), slots: vec![u16::MAX; SLOTS], last: None }
+        Self { palette: Vec::new(), slots: vec![u16::MAX; SLOTS], last: ([0; 3], 0) }
     }
 }
 
 impl Colours {
     /// A place for each of `pixels`; `None` beyond 256 colours.
     fn look_up(&mut self, pixels: &[u8], places: &mut [u8]) -> Option<()> {
+        let (mut last, mut known) = self.last;
         for (&pixel, place) in pixels.as_chunks::<3>().0.iter().zip(places) {
-            *place = match self.last {
-                Some((last, known)) if last == pixel => known,
-                _ => self.find(pixel)?,
-            };
-            self.last = Some((pixel, *place));
+            if pixel != last || self.palette.is_empty() {
+                (last, known) = (pixel, self.find(pixel)?);
+            }
+            *place = known;
         }
+        self.last = (last, known);
         Some(())
     }
 

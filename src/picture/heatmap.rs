@@ -191,21 +191,20 @@ impl Plan {
     fn block(&self, view: &View, colours: &[Rgb; LEVELS], desk: &Desk<'_>) -> Block {
         let (rows, columns) = view.values.dim();
         let theme = desk.theme;
-        let cells = view.values.rows().into_iter().enumerate().flat_map(|(row, values)| {
-            let greyed = view.greyed(row);
-            values.into_iter().map(move |&value| {
-                let Some(level) = level(value, view.range) else { return theme.line };
-                let colour = colours[level];
-                if !greyed {
-                    return colour;
-                }
-                let grey = (luminance(colour).sqrt() * 255.0).round() as u8;
-                mix([grey; 3], theme.ground, 0.6)
-            })
-        });
-        let colours = cells.collect();
+        let grey = |colour: Rgb| {
+            let grey = (luminance(colour).sqrt() * 255.0).round() as u8;
+            mix([grey; 3], theme.ground, 0.6)
+        };
+        let greys = colours.map(grey);
+        let mut cells = Vec::with_capacity(rows * columns);
+        for (row, values) in view.values.rows().into_iter().enumerate() {
+            let palette = if view.greyed(row) { &greys } else { colours };
+            for &value in values {
+                cells.push(level(value, view.range).map_or(theme.line, |level| palette[level]));
+            }
+        }
         let shapes = rows * columns <= SHAPES;
-        Block { area: self.matrix, rows, columns, colours, shapes }
+        Block { area: self.matrix, rows, columns, colours: cells, shapes }
     }
 
     fn numbers(&self, view: &View, block: &Block, desk: &mut Desk<'_>) {

@@ -126,7 +126,7 @@ pub(crate) fn level(value: f32, (low, high): (f32, f32)) -> Option<usize> {
         return None;
     }
     let share = (f64::from(value) - f64::from(low)) / (f64::from(high) - f64::from(low));
-    Some((share.clamp(0.0, 1.0) * (LEVELS - 1) as f64).round() as usize)
+    Some((share.clamp(0.0, 1.0) * (LEVELS - 1) as f64 + 0.5) as usize)
 }
 
 /// `share` of the way from `from` to `to`.

@@ -49,12 +49,7 @@ impl Fonts {
     /// Shapes and rasterises `text`; also the characters that no font has, which it shows as code
     /// points.
     pub fn draw(&mut self, text: &str, kind: Type) -> (Label, Vec<char>) {
-        let mut missing: Vec<char> = Vec::new();
-        for c in text.chars() {
-            if !self.has(c) && !missing.contains(&c) {
-                missing.push(c);
-            }
-        }
+        let mut missing = self.missing(text);
         let mut shown = spell(text, &missing);
         // a font may have all characters of a cluster and still not their combination
         for _ in 0..2 {
@@ -75,6 +70,19 @@ impl Fonts {
         let (mut glyphs, advance, rtl) = self.shape(&shown, kind);
         glyphs.retain(|glyph| !glyph.is_missing());
         (self.raster.label(&mut self.system, &glyphs, advance, rtl, kind), missing)
+    }
+
+    /// `text` with the characters that no font has as code points.
+    pub fn spelt(&mut self, text: &str) -> String {
+        let missing = self.missing(text);
+        spell(text, &missing)
+    }
+
+    fn missing(&mut self, text: &str) -> Vec<char> {
+        let mut missing: Vec<char> = text.chars().filter(|&c| !self.has(c)).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
     }
 
     /// Glyphs from left to right, the width, and whether the text runs from right to left.
@@ -145,6 +153,9 @@ fn spell(text: &str, missing: &[char]) -> String {
     let mut after = false;
     for c in text.chars() {
         let here = missing.contains(&c);
+        if after && joins(c) {
+            continue;
+        }
         if (here || after) && !spelt.is_empty() && !spelt.ends_with(' ') && c != ' ' {
             spelt.push(' ');
         }
@@ -166,6 +177,7 @@ mod tests {
     fn missing_characters_are_spelt_apart() {
         assert_eq!(spell("我爱", &['我', '爱']), "U+6211 U+7231");
         assert_eq!(spell("[UNK] 我a", &['我']), "[UNK] U+6211 a");
+        assert_eq!(spell("👩\u{200d}🔬", &['👩', '🔬']), "U+1F469 U+1F52C");
         assert_eq!(spell("abc", &[]), "abc");
     }
 }

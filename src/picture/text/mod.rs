@@ -118,20 +118,26 @@ impl TextEngine {
     /// `text` as it can be shown within `width` pixels: what cannot be seen made visible, the middle
     /// left out where it is too long.
     pub(crate) fn fit(&self, text: &str, kind: Type, width: i32) -> String {
-        let mut shown = display(text);
+        let shown = display(text);
+        let fitted = self.shorten_to(&shown, kind, width);
+        if self.width(&fitted, kind) <= width {
+            return fitted;
+        }
+        // a few clusters that no font has are long as code points: shorten those
+        let spelt = lock(&self.fonts).spelt(&shown);
+        if spelt == shown { fitted } else { self.shorten_to(&spelt, kind, width) }
+    }
+
+    fn shorten_to(&self, text: &str, kind: Type, width: i32) -> String {
         // the first guess is made by length, so that no endless text is ever shaped
         let mut room = 96;
         loop {
-            let (shorter, length) = shorten(&shown, room);
+            let (shorter, length) = shorten(text, room);
             let now = self.width(&shorter, kind);
             if now <= width || length <= 3 {
                 return shorter;
             }
             room = (length * width.max(1) as usize / now as usize).clamp(3, length - 1);
-            if shorter.len() < shown.len() {
-                continue;
-            }
-            shown = shorter;
         }
     }
 
