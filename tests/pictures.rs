@@ -2,7 +2,7 @@
 
 use attnviz::picture::{
     Area, Colormap, Format, LEVELS, Layout, MAX_SIDE, Rgb, Scale, Style, TextEngine, View, grid,
-    grid_layout, heatmap, layout,
+    grid_layout, heatmap, heatmap_layout,
 };
 use attnviz::{Attention, Head, HeadWeights, Token};
 use ndarray::Array2;
@@ -76,7 +76,7 @@ fn read(colour: Rgb, palette: &[Rgb; LEVELS], (low, high): (f32, f32)) -> f32 {
 /// Every pixel of every cell is the colour of its value.
 fn check_values(view: &View, style: &Style) {
     let engine = TextEngine::with_fonts([]);
-    let layout = layout(view, style, &engine).unwrap();
+    let layout = heatmap_layout(view, style, &engine).unwrap();
     let image = Image::decode(&layout.render(Format::Png, &engine).unwrap());
     assert_eq!((image.width, image.height), (layout.width as usize, layout.height as usize));
     let palette = style.cmap.colours(style.dark);
@@ -122,7 +122,7 @@ fn a_fixed_scale_clamps_and_says_so() {
     view.range = (0.2, 0.6);
     let style = Style { scale: Scale::Fixed(0.2, 0.6), ..Style::default() };
     let engine = TextEngine::with_fonts([]);
-    let layout = layout(&view, &style, &engine).unwrap();
+    let layout = heatmap_layout(&view, &style, &engine).unwrap();
     let palette = style.cmap.colours(false);
     for (value, colour) in view.values.iter().zip(&layout.blocks[0].colours) {
         let want = value.clamp(0.2, 0.6);
@@ -139,7 +139,7 @@ fn rows_are_queries_and_columns_are_keys() {
     let view = View::new("t", words("q0 q1"), words("k0 k1 k2"), values).unwrap();
     let style = Style::default();
     let engine = TextEngine::with_fonts([]);
-    let placed = layout(&view, &style, &engine).unwrap();
+    let placed = heatmap_layout(&view, &style, &engine).unwrap();
     let [top, .., _] = style.cmap.colours(false);
     let image = Image::decode(&placed.render(Format::Png, &engine).unwrap());
     let matrix = placed.blocks[0].area;
@@ -211,15 +211,18 @@ fn texts_are_inside_and_apart_at_every_size() {
                 continue;
             }
             let view = view(&labels).with_lost(vec![0.5; count]).unwrap();
-            check_texts(&layout(&view, &style, &engine).unwrap(), false);
+            check_texts(&heatmap_layout(&view, &style, &engine).unwrap(), false);
         }
     }
     let style = Style { annotate: true, ..Style::default() };
     for count in [2, 15, 64] {
-        check_texts(&layout(&view(&vec!["word".into(); count]), &style, &engine).unwrap(), true);
+        check_texts(
+            &heatmap_layout(&view(&vec!["word".into(); count]), &style, &engine).unwrap(),
+            true,
+        );
     }
     let long = View { title: "a long name ".repeat(40), ..view(&words("a b")) };
-    check_texts(&layout(&long, &Style::default(), &engine).unwrap(), false);
+    check_texts(&heatmap_layout(&long, &Style::default(), &engine).unwrap(), false);
 }
 
 /// S15: positions are rows, not texts.
@@ -227,7 +230,7 @@ fn texts_are_inside_and_apart_at_every_size() {
 fn repeated_tokens_keep_their_rows() {
     let labels = words("the the the cat and the the cat");
     let engine = TextEngine::with_fonts([]);
-    let placed = layout(&view(&labels), &Style::default(), &engine).unwrap();
+    let placed = heatmap_layout(&view(&labels), &Style::default(), &engine).unwrap();
     assert_eq!((placed.blocks[0].rows, placed.blocks[0].columns), (8, 8));
     assert_eq!(placed.texts.iter().filter(|text| text.text == "the").count(), 10);
     check_values(&view(&labels), &Style::default());
@@ -263,7 +266,7 @@ fn chinese_is_drawn_or_spelt_never_boxed() {
     // a spelt label looks exactly like its code points typed out
     let one = |engine: &TextEngine, label: &str| {
         let view = view(&[label.to_owned(), "x".into()]);
-        let placed = layout(&view, &Style::default(), engine).unwrap();
+        let placed = heatmap_layout(&view, &Style::default(), engine).unwrap();
         let image = Image::decode(&placed.render(Format::Png, engine).unwrap());
         area_pixels(&image, placed.texts[0].area)
     };
@@ -280,7 +283,7 @@ fn the_embedded_fonts_box_never_shows() {
     let mut seen = std::collections::HashSet::new();
     for label in ["\u{10ffff}", "\u{e000}", "\u{4e00}", "𓀀", "\u{378}"] {
         let view = view(&[label.to_owned(), "x".into()]);
-        let placed = layout(&view, &Style::default(), &engine).unwrap();
+        let placed = heatmap_layout(&view, &Style::default(), &engine).unwrap();
         let image = Image::decode(&placed.render(Format::Png, &engine).unwrap());
         assert!(seen.insert(area_pixels(&image, placed.texts[0].area)), "{label:?}");
     }
@@ -289,7 +292,8 @@ fn the_embedded_fonts_box_never_shows() {
     let engine = TextEngine::with_fonts([]);
     let hidden = ["\n", "\t", "\u{0}", "", " ", "\u{a0}", "\u{202e}abc", "\u{feff}", "a\u{85}b"];
     for label in hidden {
-        let placed = layout(&view(&[label.to_owned()]), &Style::default(), &engine).unwrap();
+        let placed =
+            heatmap_layout(&view(&[label.to_owned()]), &Style::default(), &engine).unwrap();
         let label = &placed.texts[0];
         assert!(label.area.right > label.area.left && !label.text.is_empty(), "{label:?}");
     }
@@ -301,7 +305,8 @@ fn right_to_left_runs_right_to_left() {
     let engine = TextEngine::with_fonts([]);
     let ink = |label: &str| {
         let placed =
-            layout(&view(&[label.to_owned(), "x".into()]), &Style::default(), &engine).unwrap();
+            heatmap_layout(&view(&[label.to_owned(), "x".into()]), &Style::default(), &engine)
+                .unwrap();
         let image = Image::decode(&placed.render(Format::Png, &engine).unwrap());
         let area = placed.texts[0].area;
         let row = |y| (area.left..area.right).map(|x| image.at(x, y)).collect::<Vec<_>>();
@@ -321,7 +326,7 @@ fn marks_are_shaped() {
     let engine = TextEngine::with_fonts([fixture("NotoSansDevanagari-subset.ttf")]);
     let area = |label: &str| {
         let view = view(&[label.to_owned(), "x".into()]);
-        layout(&view, &Style::default(), &engine).unwrap().texts[0].area
+        heatmap_layout(&view, &Style::default(), &engine).unwrap().texts[0].area
     };
     let width = |label: &str| area(label).right - area(label).left;
     // the conjunct is one glyph, not two consonants and a virama
@@ -336,7 +341,8 @@ fn marks_are_shaped() {
 #[test]
 fn emoji_keep_their_colours() {
     let engine = TextEngine::with_fonts([fixture("NotoColorEmoji-subset.ttf")]);
-    let placed = layout(&view(&["🦀".to_owned(), "x".into()]), &Style::default(), &engine).unwrap();
+    let placed =
+        heatmap_layout(&view(&["🦀".to_owned(), "x".into()]), &Style::default(), &engine).unwrap();
     let image = Image::decode(&placed.render(Format::Png, &engine).unwrap());
     let area = placed.texts[0].area;
     let red = area_pixels(&image, area).into_iter().filter(|&[r, g, _]| r > 150 && g < 100);
@@ -348,13 +354,14 @@ fn emoji_keep_their_colours() {
 #[test]
 fn large_pictures_stay_legible() {
     let engine = TextEngine::with_fonts([]);
-    let placed = layout(&view(&vec!["token".into(); 200]), &Style::default(), &engine).unwrap();
+    let placed =
+        heatmap_layout(&view(&vec!["token".into(); 200]), &Style::default(), &engine).unwrap();
     let labels = placed.texts.iter().filter(|text| text.text == "token").count();
     assert_eq!(labels, 200); // every second row, every second column
     assert!(placed.texts.iter().any(|text| text.text.contains("Every 2nd token is labelled")));
 
     let long = "abcdefghij".repeat(6);
-    let placed = layout(&view(&[long, "x".into()]), &Style::default(), &engine).unwrap();
+    let placed = heatmap_layout(&view(&[long, "x".into()]), &Style::default(), &engine).unwrap();
     let label = &placed.texts[0];
     assert!(label.text.contains('…') && label.text.starts_with("abc"), "{label:?}");
     assert!(label.text.ends_with("hij"), "{label:?}");
@@ -444,7 +451,7 @@ fn hostile_text_is_text_in_an_svg() {
         view.notes = vec![format!("note {text}")];
         view.row_caption = text.to_string();
         view.legend = vec![text.to_string()];
-        let placed = layout(&view, &Style::default(), &engine).unwrap();
+        let placed = heatmap_layout(&view, &Style::default(), &engine).unwrap();
         let svg = String::from_utf8(placed.render(Format::Svg, &engine).unwrap()).unwrap();
         let document = roxmltree::Document::parse(&svg).unwrap();
         for node in document.descendants().filter(roxmltree::Node::is_element) {
@@ -489,7 +496,7 @@ fn arabic_in_an_svg_keeps_its_side() {
 fn large_matrices_are_one_image_in_an_svg() {
     let engine = TextEngine::with_fonts([]);
     let view = view(&vec!["x".into(); 40]);
-    let placed = layout(&view, &Style::default(), &engine).unwrap();
+    let placed = heatmap_layout(&view, &Style::default(), &engine).unwrap();
     let svg = String::from_utf8(placed.render(Format::Svg, &engine).unwrap()).unwrap();
     let document = roxmltree::Document::parse(&svg).unwrap();
     let image = document.descendants().find(|n| n.tag_name().name() == "image").unwrap();
@@ -527,10 +534,14 @@ fn pictures_beyond_the_limits_are_refused() {
     let count = MAX_SIDE + 1;
     let values = Array2::zeros((count, 1));
     let tall = View::new("tall", vec!["x".into(); count], vec!["y".into()], values).unwrap();
-    let message = layout(&tall, &Style::default(), &engine).unwrap_err().to_string();
+    let message = heatmap_layout(&tall, &Style::default(), &engine).unwrap_err().to_string();
     assert!(message.contains("tall") && message.contains("16384"), "{message}");
     let style = Style { dpi: 1200, ..Style::default() };
-    assert!(layout(&view(&vec!["x".into(); 300]), &style, &engine).is_err());
+    assert!(heatmap_layout(&view(&vec!["x".into(); 300]), &style, &engine).is_err());
+
+    let style = Style { dpi: 20, ..Style::default() };
+    let message = heatmap_layout(&view(&words("a")), &style, &engine).unwrap_err().to_string();
+    assert!(message.contains("--dpi"), "{message}");
 
     assert!(View::new("no", vec![], vec![], Array2::zeros((0, 0))).is_err());
     assert!(View::new("no", words("a b"), words("a"), Array2::zeros((1, 2))).is_err());
@@ -545,7 +556,7 @@ fn what_is_not_a_number_is_shown_as_such() {
     view.values[[0, 1]] = f32::INFINITY;
     let engine = TextEngine::with_fonts([]);
     let style = Style { annotate: true, ..Style::default() };
-    let placed = layout(&view, &style, &engine).unwrap();
+    let placed = heatmap_layout(&view, &style, &engine).unwrap();
     let palette = style.cmap.colours(false);
     assert!(!palette.contains(&placed.blocks[0].colours[4]));
     assert_eq!(placed.blocks[0].colours[1], palette[LEVELS - 1]);
@@ -556,7 +567,7 @@ fn what_is_not_a_number_is_shown_as_such() {
 fn weight_left_out_is_told_row_by_row() {
     let engine = TextEngine::with_fonts([]);
     let view = view(&words("a b c")).with_lost(vec![0.1, 0.97, 0.625]).unwrap();
-    let placed = layout(&view, &Style::default(), &engine).unwrap();
+    let placed = heatmap_layout(&view, &Style::default(), &engine).unwrap();
     for text in ["−10%", "−97%", "−62%", "left out"] {
         assert!(placed.texts.iter().any(|placed| placed.text == text), "{text}");
     }
@@ -586,7 +597,7 @@ fn any_text_is_drawn() {
         .chain(["\u{301}".repeat(5000), "W".repeat(100_000), "שלום ".repeat(3000)])
         .collect();
     for chunk in labels.chunks(31) {
-        let placed = layout(&view(chunk), &Style::default(), &engine).unwrap();
+        let placed = heatmap_layout(&view(chunk), &Style::default(), &engine).unwrap();
         assert!(placed.width < 2500, "{}", placed.width);
         placed.render(Format::Png, &engine).unwrap();
         let svg = String::from_utf8(placed.render(Format::Svg, &engine).unwrap()).unwrap();

@@ -5,8 +5,8 @@ use ndarray::ArrayView2;
 use crate::attention::Attention;
 use crate::error::{Error, Result};
 use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
-use crate::picture::legend::{Legend, significant, ticks};
-use crate::picture::palette::{LEVELS, Rgb, level};
+use crate::picture::legend::{Legend, ticks};
+use crate::picture::palette::{LEVELS, Rgb, level, mix};
 use crate::picture::style::{Ranges, Scale, Style};
 use crate::picture::text::TextEngine;
 use crate::select::Head;
@@ -23,7 +23,8 @@ const MOST: usize = 128;
 ///
 /// # Errors
 /// [`Error::Array`] when there is nothing to draw or the picture would be larger than
-/// [`MAX_SIDE`](crate::picture::MAX_SIDE) or [`MAX_PIXELS`](crate::picture::MAX_PIXELS).
+/// [`MAX_SIDE`](crate::picture::MAX_SIDE) or [`MAX_PIXELS`](crate::picture::MAX_PIXELS);
+/// [`Error::Usage`] for a resolution out of range.
 pub fn grid_layout(
     attention: &Attention,
     title: &str,
@@ -39,6 +40,7 @@ pub fn grid_layout(
             found: format!("{} heads, {rows} by {columns} tokens", attention.heads.len()),
         });
     }
+    style.check()?;
     let mut desk = Desk::new(title, style, engine);
     let plan = Plan::new(attention, title, &desk)?;
     let ranges = style.scale.resolve(attention);
@@ -134,7 +136,7 @@ impl Plan {
     ) {
         let area = self.spot(head);
         let Some(one) = attention.get(head) else {
-            desk.frame(area, mix_line(desk));
+            desk.frame(area, mix(desk.theme.line, desk.theme.ground, 0.4));
             let at = (area.left + self.width / 2, area.top + self.height / 2);
             desk.text("–", desk.regular(12.0), desk.theme.muted, at, Anchor::Middle);
             return;
@@ -160,25 +162,17 @@ impl Plan {
         colours: &[Rgb; LEVELS],
         desk: &mut Desk<'_>,
     ) {
+        // values below 0 exist only in arrays from elsewhere
+        let least = if negative(attention) { "smallest" } else { "0" };
+        let ends = vec![(0.0, least.to_owned()), (1.0, "largest".to_owned())];
         let (heading, ticks) = match ranges.scale() {
-            Scale::Head => ("scale: each head", vec![(0.0, "least".into()), (1.0, "most".into())]),
-            Scale::Layer => {
-                ("scale: each layer", vec![(0.0, "least".into()), (1.0, "most".into())])
-            }
+            Scale::Head => ("scale: each head", ends),
+            Scale::Layer => ("scale: each layer", ends),
             Scale::Global | Scale::Fixed(..) => {
                 let none: [&f32; 0] = [];
-                let range = ranges.range(None, none);
-                let height = self.bottom() - self.top;
-                let units = height as f32 / desk.px(100.0) as f32 * 100.0;
-                (ranges.caption(false), ticks(range, units.min(320.0)))
+                let height = desk.units(self.bottom() - self.top).min(320.0);
+                (ranges.caption(false), ticks(ranges.range(None, none), height))
             }
-        };
-        let ticks = match (ranges.scale(), attention.heads.is_empty()) {
-            // negative values exist only in arrays from elsewhere; 0 is the usual start
-            (Scale::Head | Scale::Layer, false) if !negative(attention) => {
-                vec![(0.0, significant(0.0)), (1.0, "largest".into())]
-            }
-            _ => ticks,
         };
         let heading = ["attention".to_owned(), heading.to_owned()];
         let legend = Legend { heading: &heading, colours, ticks };
@@ -216,10 +210,6 @@ impl Plan {
         let bottom = bottom.fold(self.bottom(), i32::max);
         desk.notes(&notes, self.margin, bottom + desk.px(10.0), room);
     }
-}
-
-fn mix_line(desk: &Desk<'_>) -> Rgb {
-    crate::picture::palette::mix(desk.theme.line, desk.theme.ground, 0.4)
 }
 
 fn negative(attention: &Attention) -> bool {

@@ -1,19 +1,16 @@
 //! The layout of one matrix: labels on both axes, title, colour bar, notes.
 
 use crate::error::Result;
+use crate::picture::axes::Axes;
 use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
 use crate::picture::legend::{Legend, ticks};
 use crate::picture::palette::{LEVELS, Rgb, level, luminance, mix};
 use crate::picture::style::{Scale, Style};
-use crate::picture::text::{TextEngine, Type};
+use crate::picture::text::TextEngine;
 use crate::picture::view::View;
 
-/// Longest label, in design units.
-const LABEL: f32 = 150.0;
 /// Longest caption of an axis, in design units.
 const CAPTION: f32 = 300.0;
-/// Least distance of two labels, in design units.
-const PITCH: f32 = 10.0;
 /// Cells up to this number are shapes in an SVG.
 const SHAPES: usize = 32 * 32;
 
@@ -24,15 +21,17 @@ const LEFT_OUT: &str = "left out";
 ///
 /// # Errors
 /// [`Error::Array`](crate::Error::Array) when the picture would be larger than
-/// [`MAX_SIDE`](crate::picture::MAX_SIDE) or [`MAX_PIXELS`](crate::picture::MAX_PIXELS).
-pub fn layout(view: &View, style: &Style, engine: &TextEngine) -> Result<Layout> {
+/// [`MAX_SIDE`](crate::picture::MAX_SIDE) or [`MAX_PIXELS`](crate::picture::MAX_PIXELS);
+/// [`Error::Usage`](crate::Error::Usage) for a resolution out of range.
+pub fn heatmap_layout(view: &View, style: &Style, engine: &TextEngine) -> Result<Layout> {
+    style.check()?;
     let mut desk = Desk::new(&view.title, style, engine);
     let plan = Plan::new(view, style, &desk)?;
     let colours = style.cmap.colours(style.dark);
     let legend = Legend {
         heading: &view.legend,
         colours: &colours,
-        ticks: ticks(view.range, plan.bar as f32 / desk.px(100.0) as f32 * 100.0),
+        ticks: ticks(view.range, desk.units(plan.bar)),
     };
     plan.labels(view, &mut desk);
     plan.captions(view, &mut desk);
@@ -54,19 +53,16 @@ struct Plan {
     margin: i32,
     matrix: Area,
     cell: i32,
-    /// Every how many tokens there is a label, along rows and columns.
-    every: (usize, usize),
-    label: Type,
-    row_labels: Vec<(usize, String)>,
-    column_labels: Vec<(usize, String)>,
+    axes: Axes,
+    /// From a label to the matrix.
     gap: i32,
+    /// What a caption takes.
     caption: i32,
     /// What the longest text over the columns takes.
     above: i32,
+    /// Height of the colour bar.
     bar: i32,
     annotate: bool,
-    /// Numbers were asked for and do not fit.
-    no_room: bool,
 }
 
 impl Plan {
@@ -77,50 +73,17 @@ impl Plan {
         let cell = desk.px(cell_size(count, annotate));
         check_size(&view.title, columns * cell as usize, rows * cell as usize)?;
 
-        let pitch = desk.px(PITCH).max(1);
-        let step = |count: usize| if count < 2 { 1 } else { (pitch + cell - 1) / cell }.max(1);
-        let every = (step(rows) as usize, step(columns) as usize);
-        let units = cell as f32 * every.0.max(every.1) as f32 / desk.px(100.0) as f32 * 100.0;
-        let label = desk.regular((units * 0.84).clamp(9.0, 13.0));
-        let longest = desk.px(LABEL);
-        let fitted = |texts: &[String], every: usize| -> Vec<(usize, String)> {
-            let shown = texts.iter().enumerate().step_by(every);
-            shown.map(|(i, text)| (i, desk.engine.fit(text, label, longest))).collect()
-        };
-        let (row_labels, column_labels) =
-            (fitted(&view.rows, every.0), fitted(&view.columns, every.1));
-        let extent = |labels: &[(usize, String)]| {
-            labels.iter().map(|(_, text)| desk.engine.width(text, label)).max().unwrap_or(0)
-        };
-
-        let (margin, gap, caption) = (desk.px(14.0), desk.px(6.0), desk.px(18.0));
-        let tick = if every == (1, 1) { 0 } else { desk.px(3.0) };
-        let left = margin + caption + extent(&row_labels) + gap + tick;
+        let axes = Axes::new(view, cell, desk);
+        let (margin, caption) = (desk.px(14.0), desk.px(18.0));
+        let gap = desk.px(if axes.thinned() { 9.0 } else { 6.0 });
+        let left = margin + caption + axes.rows.extent + gap;
+        let lost = view.lost.as_ref().map(|_| desk.engine.width(LEFT_OUT, desk.regular(11.0)));
+        let above = axes.columns.extent.max(lost.unwrap_or(0));
         let heading = desk.px(view.legend.len() as f32 * 15.0 + 10.0);
-        let lost =
-            view.lost.as_ref().map_or(0, |_| desk.engine.width(LEFT_OUT, desk.regular(11.0)));
-        let above = extent(&column_labels).max(lost);
-        let header = (caption + above + gap + tick).max(heading);
-        let top = margin + desk.px(26.0) + header;
+        let top = margin + desk.px(26.0) + (caption + above + gap).max(heading);
         let matrix = Area::new(left, top, columns as i32 * cell, rows as i32 * cell);
         let bar = matrix.height().clamp(desk.px(96.0), desk.px(320.0));
-        let gap = gap + tick;
-        let no_room = style.annotate && !annotate;
-        Ok(Self {
-            margin,
-            matrix,
-            cell,
-            every,
-            label,
-            row_labels,
-            column_labels,
-            gap,
-            caption,
-            above,
-            bar,
-            annotate,
-            no_room,
-        })
+        Ok(Self { margin, matrix, cell, axes, gap, caption, above, bar, annotate })
     }
 
     /// Middle of the row or column `i`, from the edge of the matrix.
@@ -131,20 +94,20 @@ impl Plan {
     fn labels(&self, view: &View, desk: &mut Desk<'_>) {
         let (ink, muted, line) = (desk.theme.ink, desk.theme.muted, desk.theme.line);
         let mark = desk.px(3.0);
-        for (i, text) in &self.row_labels {
+        for (i, text) in &self.axes.rows.labels {
             let y = self.matrix.top + self.centre(*i);
             let colour = if view.greyed(*i) { muted } else { ink };
             let at = (self.matrix.left - self.gap, y);
-            desk.text(text.as_str(), self.label, colour, at, Anchor::End);
-            if self.every.0 > 1 {
+            desk.text(text.as_str(), self.axes.kind, colour, at, Anchor::End);
+            if self.axes.rows.every > 1 {
                 desk.fill(Area::new(self.matrix.left - 1 - mark, y, mark, desk.px(1.0)), line);
             }
         }
-        for (i, text) in &self.column_labels {
+        for (i, text) in &self.axes.columns.labels {
             let x = self.matrix.left + self.centre(*i);
             let at = (x, self.matrix.top - self.gap);
-            desk.turned(text.as_str(), self.label, ink, at, Anchor::Start);
-            if self.every.1 > 1 {
+            desk.turned(text.as_str(), self.axes.kind, ink, at, Anchor::Start);
+            if self.axes.columns.every > 1 {
                 desk.fill(Area::new(x, self.matrix.top - 1 - mark, desk.px(1.0), mark), line);
             }
         }
@@ -178,10 +141,10 @@ impl Plan {
         let Some(lost) = &view.lost else { return self.matrix.right };
         let (muted, left) = (desk.theme.muted, self.matrix.right + desk.px(7.0));
         let mut right = left;
-        for (i, &share) in lost.iter().enumerate().step_by(self.every.0) {
+        for (i, &share) in lost.iter().enumerate().step_by(self.axes.rows.every) {
             let text = format!("−{:.0}%", share.clamp(0.0, 1.0) * 100.0);
             let at = (left, self.matrix.top + self.centre(i));
-            right = right.max(desk.text(text, self.label, muted, at, Anchor::Start).right);
+            right = right.max(desk.text(text, self.axes.kind, muted, at, Anchor::Start).right);
         }
         let at = ((left + right) / 2, self.matrix.top - self.gap);
         desk.turned(LEFT_OUT, desk.regular(11.0), muted, at, Anchor::Start);
@@ -211,7 +174,7 @@ impl Plan {
         let columns = view.values.ncols();
         let texts: Vec<String> = view.values.iter().map(|&value| number(value)).collect();
         let longest = texts.iter().map(|text| text.chars().count()).max().unwrap_or(1);
-        let units = self.cell as f32 / desk.px(100.0) as f32 * 100.0;
+        let units = desk.units(self.cell);
         let size = (units * 0.86 / (longest as f32 * 0.64)).min(units * 0.4);
         let kind = desk.regular(size.clamp(5.0, 12.0));
         for (i, (text, &colour)) in texts.into_iter().zip(&block.colours).enumerate() {
@@ -241,24 +204,10 @@ impl Plan {
 
     /// What the reader of the picture must know, then what the caller has to say.
     fn sentences(&self, view: &View, style: &Style) -> Vec<String> {
-        let mut notes = Vec::new();
-        match self.every {
-            (1, 1) => {}
-            (rows, columns) if rows == columns => notes.push(format!(
-                "Every {} token is labelled, from the first on; every token has its row and column.",
-                ordinal(rows)
-            )),
-            (rows, columns) => notes.push(format!(
-                "Labelled: every {} row and every {} column, from the first on.",
-                ordinal(rows),
-                ordinal(columns)
-            )),
-        }
-        if self.no_room {
-            notes.push(format!(
-                "More than {} tokens: no room for numbers in the cells.",
-                Style::ANNOTATE_LIMIT
-            ));
+        let mut notes: Vec<String> = self.axes.note().into_iter().collect();
+        if style.annotate && !self.annotate {
+            let limit = Style::ANNOTATE_LIMIT;
+            notes.push(format!("More than {limit} tokens: no room for numbers in the cells."));
         }
         let (low, high) = view.range;
         if view.values.iter().any(|value| value.is_nan()) {
@@ -308,15 +257,4 @@ fn number(value: f32) -> String {
     } else {
         format!("{value:.0e}")
     }
-}
-
-/// 2nd, 3rd, 4th
-fn ordinal(n: usize) -> String {
-    let ending = match (n % 10, n % 100) {
-        (1, tens) if tens != 11 => "st",
-        (2, tens) if tens != 12 => "nd",
-        (3, tens) if tens != 13 => "rd",
-        _ => "th",
-    };
-    format!("{n}{ending}")
 }

@@ -167,6 +167,11 @@ impl<'a> Desk<'a> {
         (size * self.factor).round().max(1.0) as i32
     }
 
+    /// Design units for pixels.
+    pub fn units(&self, pixels: i32) -> f32 {
+        pixels as f32 / self.factor
+    }
+
     /// Regular type at a design size.
     pub fn regular(&self, size: f32) -> Type {
         Type { size: size * self.factor, bold: false }

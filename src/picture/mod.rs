@@ -18,6 +18,7 @@
 //! # Ok::<(), attnviz::Error>(())
 //! ```
 
+mod axes;
 mod bitmap;
 mod draw;
 mod encode;
@@ -37,7 +38,7 @@ use crate::attention::Attention;
 use crate::error::Result;
 
 pub use grid::grid_layout;
-pub use heatmap::layout;
+pub use heatmap::heatmap_layout;
 pub use layout::{Area, Block, Layout, MAX_PIXELS, MAX_SIDE, TextBox};
 pub use palette::{Colormap, LEVELS, Rgb};
 pub use style::{Format, Ranges, Scale, Style};
@@ -48,9 +49,9 @@ pub use view::{NEARLY_ALL, View, token_label};
 ///
 /// # Errors
 /// [`Error::Array`](crate::Error::Array) when the picture would be larger than [`MAX_SIDE`] or
-/// [`MAX_PIXELS`].
+/// [`MAX_PIXELS`]; [`Error::Usage`](crate::Error::Usage) for a resolution out of range.
 pub fn heatmap(view: &View, style: &Style, format: Format, engine: &TextEngine) -> Result<Vec<u8>> {
-    layout(view, style, engine)?.render(format, engine)
+    heatmap_layout(view, style, engine)?.render(format, engine)
 }
 
 /// The overview of all heads, layers down and heads across, as the bytes of a file. Heads that are
@@ -58,7 +59,8 @@ pub fn heatmap(view: &View, style: &Style, format: Format, engine: &TextEngine) 
 ///
 /// # Errors
 /// [`Error::Array`](crate::Error::Array) when there is nothing to draw or the picture would be
-/// larger than [`MAX_SIDE`] or [`MAX_PIXELS`].
+/// larger than [`MAX_SIDE`] or [`MAX_PIXELS`]; [`Error::Usage`](crate::Error::Usage) for a resolution
+/// out of range.
 pub fn grid(
     attention: &Attention,
     title: &str,

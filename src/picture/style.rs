@@ -29,7 +29,19 @@ impl Style {
 
     /// Pixels per design unit.
     pub(crate) fn factor(&self) -> f32 {
-        self.dpi.clamp(Self::DPI.0, Self::DPI.1) as f32 / 100.0
+        self.dpi as f32 / 100.0
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let (least, most) = Self::DPI;
+        if (least..=most).contains(&self.dpi) {
+            return Ok(());
+        }
+        Err(Error::Usage {
+            flag: "--dpi".into(),
+            want: format!("{least} to {most}"),
+            found: self.dpi.to_string(),
+        })
     }
 }
 

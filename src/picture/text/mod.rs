@@ -31,11 +31,15 @@ impl Type {
         (self.size * 0.34).round() as i32
     }
 
-    // sixty-fourths of a pixel tell sizes apart
-    fn key(self) -> (u32, bool) {
+    fn key(self) -> TypeKey {
         ((self.size * 64.0).round() as u32, self.bold)
     }
 }
+
+/// Size in sixty-fourths of a pixel, and weight.
+type TypeKey = (u32, bool);
+/// By their text.
+type Labels = HashMap<String, Arc<Label>>;
 
 /// Shapes and rasterises text. One engine serves any number of pictures and threads: every label is
 /// drawn once and kept.
@@ -49,7 +53,7 @@ impl Type {
 #[derive(Debug)]
 pub struct TextEngine {
     fonts: Mutex<Fonts>,
-    labels: RwLock<HashMap<(u32, bool), HashMap<String, Arc<Label>>>>,
+    labels: RwLock<HashMap<TypeKey, Labels>>,
     missing: Mutex<BTreeSet<char>>,
 }
 

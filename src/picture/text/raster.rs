@@ -71,19 +71,11 @@ impl Raster {
         rtl: bool,
         kind: Type,
     ) -> Label {
-        let images: Vec<Placed> = glyphs
-            .iter()
-            .filter_map(|glyph| {
-                let image = self.0.get_image(fonts, glyph.key).clone()?;
-                let area = Area::new(
-                    glyph.x + image.placement.left,
-                    glyph.y - image.placement.top,
-                    image.placement.width as i32,
-                    image.placement.height as i32,
-                );
-                (!image.data.is_empty()).then_some(Placed { area, image })
-            })
-            .collect();
+        let images = glyphs.iter().filter_map(|glyph| {
+            let image = self.0.get_image(fonts, glyph.key).clone()?;
+            (!image.data.is_empty()).then(|| Placed::new(glyph, image))
+        });
+        let images: Vec<Placed> = images.collect();
         let mut label = Label { advance: advance.ceil() as i32, rtl, ..Label::default() };
         let area = bounds(&images, kind);
         (label.left, label.top) = (area.left, area.top);
@@ -116,6 +108,12 @@ struct Placed {
 }
 
 impl Placed {
+    fn new(glyph: &Glyph, image: SwashImage) -> Self {
+        let place = image.placement;
+        let (left, top) = (glyph.x + place.left, glyph.y - place.top);
+        Self { area: Area::new(left, top, place.width as i32, place.height as i32), image }
+    }
+
     /// Calls `put` with the place in the label's mask and the bytes of each pixel inside it.
     fn paint(&self, label: &Label, bytes: usize, mut put: impl FnMut(usize, &[u8])) {
         let width = self.area.width() as usize;
