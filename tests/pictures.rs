@@ -418,7 +418,8 @@ fn the_same_bytes_at_any_number_of_threads() {
         pool.install(|| {
             let one = |one: &HeadWeights| {
                 let view = View::head(&all, one.head, "m", &ranges).unwrap();
-                let format = if one.head.head % 2 == 0 { Format::Png } else { Format::Svg };
+                let format =
+                    if one.head.head.is_multiple_of(2) { Format::Png } else { Format::Svg };
                 heatmap(&view, &style, format, &engine).unwrap()
             };
             all.heads.par_iter().map(one).collect()
