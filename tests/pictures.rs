@@ -236,6 +236,31 @@ fn repeated_tokens_keep_their_rows() {
     check_values(&view(&labels), &Style::default());
 }
 
+/// S11: the boundary of a pair is marked between the labels, off the values.
+#[test]
+fn the_second_text_of_a_pair_is_marked() {
+    let labels = words("[CLS] a b [SEP] c d [SEP]");
+    let mut all = attention(1, 1, &labels);
+    for token in all.queries.iter_mut().chain(&mut all.keys).filter(|t| "cd".contains(&t.text)) {
+        token.type_id = 1;
+    }
+    all.queries[6].type_id = 1;
+    all.keys[6].type_id = 1;
+    let ranges = Scale::Head.resolve(&all);
+    let view = View::head(&all, Head { layer: 0, head: 0 }, "m", &ranges).unwrap();
+    assert_eq!((&view.row_breaks, &view.column_breaks), (&vec![4], &vec![4]));
+    check_values(&view, &Style::default());
+    let engine = TextEngine::with_fonts([]);
+    let placed = heatmap_layout(&view, &Style::default(), &engine).unwrap();
+    check_texts(&placed, false);
+    let image = Image::decode(&placed.render(Format::Png, &engine).unwrap());
+    let (matrix, cell) = (placed.blocks[0].area, placed.blocks[0].cell().0);
+    for row in 0..7 {
+        let marked = image.at(matrix.left - 4, matrix.top + row * cell) != [255; 3];
+        assert_eq!(marked, row == 4, "{row}");
+    }
+}
+
 fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/tests/fixtures/fonts/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }

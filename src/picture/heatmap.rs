@@ -34,6 +34,7 @@ pub fn heatmap_layout(view: &View, style: &Style, engine: &TextEngine) -> Result
         ticks: ticks(view.range, desk.units(plan.bar)),
     };
     plan.labels(view, &mut desk);
+    plan.breaks(view, &mut desk);
     plan.captions(view, &mut desk);
     let left = plan.lost(view, &mut desk) + desk.px(18.0);
     legend.place(&mut desk, left, plan.matrix.top, plan.bar);
@@ -110,6 +111,20 @@ impl Plan {
             if self.axes.columns.every > 1 {
                 desk.fill(Area::new(x, self.matrix.top - 1 - mark, desk.px(1.0), mark), line);
             }
+        }
+    }
+
+    /// Lines between the labels of the two texts of a pair.
+    fn breaks(&self, view: &View, desk: &mut Desk<'_>) {
+        let (matrix, line, muted) = (self.matrix, desk.px(1.0), desk.theme.muted);
+        let (across, up) = (self.axes.rows.extent + self.gap, self.axes.columns.extent + self.gap);
+        for &row in view.row_breaks.iter().filter(|&&row| row < view.values.nrows()) {
+            let y = matrix.top + row as i32 * self.cell - line / 2;
+            desk.fill(Area::new(matrix.left - across, y, across - line, line), muted);
+        }
+        for &column in view.column_breaks.iter().filter(|&&i| i < view.values.ncols()) {
+            let x = matrix.left + column as i32 * self.cell - line / 2;
+            desk.fill(Area::new(x, matrix.top - up, line, up - line), muted);
         }
     }
 
@@ -216,6 +231,9 @@ impl Plan {
         let outside = view.values.iter().any(|&value| value < low || value > high);
         if outside && matches!(style.scale, Scale::Fixed(..)) {
             notes.push("Values beyond the scale take its end colours.".into());
+        }
+        if !view.row_breaks.is_empty() || !view.column_breaks.is_empty() {
+            notes.push("A line between labels: there the second text begins.".into());
         }
         if view.lost.is_some() {
             notes.push(

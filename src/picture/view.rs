@@ -33,6 +33,10 @@ pub struct View {
     pub legend: Vec<String>,
     /// Per row, the share of its weight that went to tokens left out (0 to 1), shown beside it.
     pub lost: Option<Vec<f32>>,
+    /// Rows before which the second text of a pair begins.
+    pub row_breaks: Vec<usize>,
+    /// Columns before which the second text of a pair begins.
+    pub column_breaks: Vec<usize>,
     /// Sentences under the picture.
     pub notes: Vec<String>,
 }
@@ -68,6 +72,8 @@ impl View {
             range: if low < high { (low, high) } else { (0.0, 1.0) },
             legend: vec!["attention".into()],
             lost: None,
+            row_breaks: Vec::new(),
+            column_breaks: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -114,7 +120,13 @@ impl View {
         let rows = attention.queries.iter().map(token_label).collect();
         let columns = attention.keys.iter().map(token_label).collect();
         let view = Self::new(title, rows, columns, values)?;
-        Ok(Self { range, legend: vec!["attention".into(), scale.into()], ..view })
+        Ok(Self {
+            range,
+            legend: vec!["attention".into(), scale.into()],
+            row_breaks: breaks(&attention.queries),
+            column_breaks: breaks(&attention.keys),
+            ..view
+        })
     }
 
     /// With the share of weight that each row lost to tokens left out; rows that lost nearly all
@@ -138,6 +150,12 @@ impl View {
         let share = self.lost.as_ref().and_then(|lost| lost.get(row));
         share.is_some_and(|&share| share > NEARLY_ALL)
     }
+}
+
+/// Where the token type changes: in a pair, the first token of the second text.
+fn breaks(tokens: &[Token]) -> Vec<usize> {
+    let pairs = tokens.windows(2).enumerate();
+    pairs.filter(|(_, pair)| pair[0].type_id < pair[1].type_id).map(|(i, _)| i + 1).collect()
 }
 
 /// A token as a label: its text, and what was typed where the vocabulary did not know it.
