@@ -157,7 +157,8 @@ impl Plan {
         let (muted, left) = (desk.theme.muted, self.matrix.right + desk.px(7.0));
         let mut right = left;
         for (i, &share) in lost.iter().enumerate().step_by(self.axes.rows.every) {
-            let text = format!("−{:.0}%", share.clamp(0.0, 1.0) * 100.0);
+            let percent = (share.clamp(0.0, 1.0) * 100.0).round();
+            let text = if percent > 0.0 { format!("−{percent}%") } else { "0%".into() };
             let at = (left, self.matrix.top + self.centre(i));
             right = right.max(desk.text(text, self.axes.kind, muted, at, Anchor::Start).right);
         }
