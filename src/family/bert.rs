@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Family;
-use super::fields::Fields;
+use super::fields::{Fields, LARGEST};
 use crate::config::{Activation, Config, Positions, Task};
 use crate::error::Result;
 
@@ -94,6 +94,10 @@ pub(super) fn remaining_heads(
     layers: usize,
     count: usize,
 ) -> Result<Vec<Vec<usize>>> {
+    if layers.saturating_mul(count) > LARGEST {
+        let want = format!("at most {LARGEST} heads in all");
+        return Err(fields.wrong("num_hidden_layers", want, format!("{layers} × {count}")));
+    }
     let mut heads = vec![(0..count).collect::<Vec<_>>(); layers];
     let Some(pruned) = fields.get("pruned_heads") else { return Ok(heads) };
     let want = || format!("{{layer: [heads]}} with layers below {layers}, heads below {count}");

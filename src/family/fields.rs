@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 
 /// Most layers, heads or any other count whose size decides an allocation.
-const LARGEST: usize = 1 << 20;
+pub(super) const LARGEST: usize = 1 << 20;
 
 /// Keys that every family's config may hold and that change nothing at inference.
 const IGNORABLE: &[&str] = &[

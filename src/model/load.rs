@@ -26,6 +26,10 @@ impl Loader<'_> {
 
     /// The maps `names`, each `[out, inputs]` as stored, side by side in one `[inputs, ..]`.
     fn linear(&self, names: &[String], inputs: usize, outputs: usize) -> Result<Linear> {
+        // before anything is allocated by sizes that a config may have made up
+        for name in names {
+            self.weights.expect(&format!("{name}.weight"), &[outputs, inputs])?;
+        }
         let all = outputs * names.len();
         let mut weight = vec![0.0; inputs * all];
         let mut bias = Vec::with_capacity(all);

@@ -231,6 +231,11 @@ impl Weights {
         Ok((stored, number))
     }
 
+    /// Checks that a tensor is there with this shape and can be read.
+    pub fn expect(&self, name: &str, want: &[usize]) -> Result<()> {
+        self.find(name, want).map(|_| ())
+    }
+
     fn bytes(&self, stored: &Stored) -> &[u8] {
         &self.files[stored.file].1.slice()[stored.range.clone()]
     }
