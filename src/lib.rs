@@ -2,6 +2,7 @@
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
+pub mod analysis;
 pub mod attention;
 pub mod config;
 pub mod error;
