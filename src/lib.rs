@@ -10,6 +10,7 @@ mod family;
 pub mod hub;
 pub mod model;
 pub mod picture;
+pub mod output;
 pub mod select;
 pub mod tokens;
 pub mod trace;
