@@ -6,6 +6,7 @@ pub mod analysis;
 pub mod attention;
 pub mod config;
 pub mod error;
+pub mod export;
 mod family;
 pub mod hub;
 pub mod model;

@@ -42,9 +42,9 @@ fn not_a_folder(path: &Path) -> Error {
 ///
 /// # Errors
 /// [`Error::Io`] when the folder cannot be written.
-pub fn write_aside(
+pub(crate) fn write_aside(
     path: &Path,
-    write: impl FnOnce(&mut std::fs::File) -> Result<()>,
+    write: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<()>,
 ) -> Result<()> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -56,7 +56,7 @@ pub fn write_aside(
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let mut aside = builder.tempfile_in(folder).map_err(Error::io(path, "create it"))?;
-    write(aside.as_file_mut())?;
+    write(&mut aside)?;
     aside.persist(path).map_err(|e| Error::io(path, "move it into place")(e.error))?;
     Ok(())
 }
