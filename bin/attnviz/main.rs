@@ -1,1 +1,9 @@
-fn main() {}
+//! `attnviz`: draw, question and prune the attention heads of a pretrained transformer.
+
+use std::process::ExitCode;
+
+mod cli;
+
+fn main() -> ExitCode {
+    cli::main("attnviz")
+}

@@ -11,7 +11,7 @@ use crate::select::Head;
 pub const PLAIN: f32 = 0.5;
 
 /// Where a head with a plain pattern looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// The token before.

@@ -1,0 +1,123 @@
+//! `attnviz view --file`: many inputs in padded batches, going on past bad ones.
+
+use std::path::Path;
+
+use attnviz::tokens::{Encoding, Input, group_by_length};
+use attnviz::{Error, Result};
+use serde_json::{Value, json};
+
+use super::args::ViewArgs;
+use super::choice::choose;
+use super::console::Console;
+use super::lines::{self, place};
+use super::pictures::Source;
+use super::report::{header, many};
+use super::session;
+use super::view::{attend, named, one, source};
+
+/// An input that can run.
+struct Ready {
+    number: usize,
+    input: Input,
+    encoding: Encoding,
+}
+
+/// What became of the lines.
+struct Outcome<'a> {
+    path: &'a Path,
+    console: &'a Console,
+    results: Vec<(usize, Value)>,
+    /// Exit code of the worst failure: 1 for what is not the input's fault.
+    code: u8,
+    bad: usize,
+}
+
+impl Outcome<'_> {
+    fn failed(&mut self, number: usize, error: &Error) {
+        let why = match error {
+            Error::Input { place, why } if place == "line" => why.clone(),
+            other => other.to_string(),
+        };
+        let at = place(self.path, number);
+        self.console.error(&Error::Input { place: at, why: why.clone() });
+        self.results.push((number, json!({ "line": number, "error": why })));
+        self.bad += 1;
+        self.code = match (self.code, error.exit_code()) {
+            (0, code) | (5, code) => code,
+            (code, _) => code,
+        };
+    }
+}
+
+pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
+    let Some(path) = args.many.file.as_deref() else { return Ok(0) };
+    let read = lines::read(path)?;
+    let total = read.len();
+    let (model, engine) = session::open(&args.model, &args.run, console)?;
+    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
+    let mut outcome = Outcome { path, console, results: Vec::new(), code: 0, bad: 0 };
+    let mut ready = Vec::new();
+    for line in read {
+        let encoded = line.input.and_then(|input| {
+            let encoding = session::encode(&model, &input, &args.run)?;
+            Ok(Ready { number: line.number, input, encoding })
+        });
+        match encoded {
+            Ok(one) => ready.push(one),
+            Err(error) => outcome.failed(line.number, &error),
+        }
+    }
+    let source = source(&model);
+    if !console.talk.json && !console.talk.quiet {
+        console.result(&header(&source.model, Some(&model)));
+    }
+    let bar = console.bar(ready.len() as u64, "texts");
+    let lengths: Vec<usize> = ready.iter().map(|one| one.encoding.len()).collect();
+    for group in group_by_length(&lengths, args.many.batch_size.into()) {
+        let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
+        let attentions = attend(&model, &encodings, &chosen)?;
+        for (&i, attention) in group.iter().zip(&attentions) {
+            let encoding = &ready[i].encoding;
+            let notes = session::token_notes(encoding);
+            for note in &notes {
+                console.note(&format!("{}: {note}", place(path, ready[i].number)));
+            }
+            let named = named(&ready[i].input, encoding, notes);
+            let names: Vec<Vec<&str>> = (0..2).map(|s| encoding.words(s)).collect();
+            match one(args, &source, &named, attention, &names, &engine) {
+                Ok(report) => {
+                    let number = ready[i].number;
+                    let mut value = report.json();
+                    value["line"] = number.into();
+                    outcome.results.push((number, value));
+                    match (console.talk.json, console.talk.quiet) {
+                        (true, _) => {}
+                        (_, true) => console.result(&format!("{}\n", report.folder())),
+                        _ => console.result(&format!("line {number}: {}\n", report.folder())),
+                    }
+                }
+                Err(error) => outcome.failed(ready[i].number, &error),
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    for warning in engine.warnings() {
+        console.note(&warning);
+    }
+    Ok(summary(outcome, &source, total))
+}
+
+fn summary(mut outcome: Outcome<'_>, source: &Source, total: usize) -> u8 {
+    let done = total - outcome.bad;
+    if outcome.console.talk.json {
+        outcome.results.sort_by_key(|(number, _)| *number);
+        let inputs: Vec<Value> = outcome.results.into_iter().map(|(_, value)| value).collect();
+        let all = json!({ "model": source.model, "inputs": inputs, "failed": outcome.bad });
+        outcome.console.result(&format!("{all:#}\n"));
+    } else if !outcome.console.talk.quiet {
+        let bad = if outcome.bad == 0 { String::new() } else { format!(", {} bad", outcome.bad) };
+        outcome.console.result(&format!("{} drawn{bad}\n", many(done, "text")));
+    }
+    outcome.code
+}

@@ -1,0 +1,89 @@
+//! Many inputs from a file or standard input.
+
+use std::io::Read;
+use std::path::Path;
+
+use attnviz::tokens::Input;
+use attnviz::{Error, Result};
+use serde::Deserialize;
+
+/// One line: its number from 1, and the input on it or what is wrong with it.
+pub struct Line {
+    pub number: usize,
+    pub input: Result<Input>,
+}
+
+/// How a place in the file is named in messages.
+pub fn place(path: &Path, number: usize) -> String {
+    let file =
+        if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
+    format!("{file}, line {number}")
+}
+
+/// Reads all lines: JSON objects when the file is called `.jsonl`, or when standard input begins
+/// with `{`; one text per line otherwise.
+pub fn read(path: &Path) -> Result<Vec<Line>> {
+    let io = |source| Error::Io { path: path.into(), action: "read it", source };
+    let mut bytes = Vec::new();
+    let stdin = path == Path::new("-");
+    if stdin {
+        std::io::stdin().lock().read_to_end(&mut bytes).map_err(io)?;
+    } else {
+        bytes = std::fs::read(path).map_err(io)?;
+    }
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let json = match path.extension().and_then(|e| e.to_str()) {
+        Some("jsonl" | "ndjson") => true,
+        _ => stdin && bytes.trim_ascii_start().starts_with(b"{"),
+    };
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    if bytes.is_empty() {
+        let why = "holds no lines".into();
+        return Err(Error::Input { place: place(path, 1), why });
+    }
+    let lines = bytes.split(|&byte| byte == b'\n').zip(1..);
+    Ok(lines
+        .map(|(line, number)| {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            Line { number, input: one(line, json) }
+        })
+        .collect())
+}
+
+fn wrong(why: impl Into<String>) -> Error {
+    Error::Input { place: "line".into(), why: why.into() }
+}
+
+fn one(line: &[u8], json: bool) -> Result<Input> {
+    let text = std::str::from_utf8(line).map_err(|_| wrong("is not UTF-8"))?;
+    if text.trim().is_empty() {
+        return Err(wrong("is empty"));
+    }
+    if !json {
+        return Ok(Input::Text(text.to_owned()));
+    }
+    let entry: Entry = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+    entry
+        .input()
+        .ok_or_else(|| wrong("expected one of text (with or without text_b), words, tokens"))
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    text: Option<String>,
+    text_b: Option<String>,
+    words: Option<Vec<String>>,
+    tokens: Option<Vec<String>>,
+}
+
+impl Entry {
+    fn input(self) -> Option<Input> {
+        match (self.text, self.text_b, self.words, self.tokens) {
+            (Some(a), None, None, None) => Some(Input::Text(a)),
+            (Some(a), Some(b), None, None) => Some(Input::Pair(a, b)),
+            (None, None, Some(words), None) => Some(Input::Words(words)),
+            (None, None, None, Some(tokens)) => Some(Input::Tokens(tokens)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The command line: parse, call the library, report. Results on stdout, the rest on stderr.
+
+mod args;
+mod batch;
+mod choice;
+mod console;
+mod export;
+mod inspect;
+mod lines;
+mod pictures;
+mod report;
+mod session;
+mod usage;
+mod view;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use args::{Attnviz, Command, Viz};
+use console::Console;
+
+/// Runs the program under one of its two names.
+pub fn main(program: &str) -> ExitCode {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    match run(program, given) {
+        Ok(code) => code,
+        Err(error) => {
+            // help and version are "errors" too, and a closed pipe is none
+            let _ = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
+    let command = if program == "viz" {
+        let parsed = Viz::command().version(args::version()).try_get_matches_from(given)?;
+        Command::View(Viz::from_arg_matches(&parsed)?.view)
+    } else {
+        let (given, implied) = usage::with_command(given);
+        let parsed = Attnviz::command().version(args::version()).try_get_matches_from(&given)?;
+        let command = Attnviz::from_arg_matches(&parsed)?.command;
+        if let (true, Command::View(view)) = (implied, &command) {
+            usage::refuse_near_miss(&view.input.text, &given)?;
+        }
+        command
+    };
+    if let Command::View(args::ViewArgs { input, .. }) = &command {
+        usage::refuse_loose_words(program, &input.text)?;
+    }
+    let console = Console::new(command.talk());
+    let done = match command {
+        Command::View(args) => view::run(&args, &console),
+        Command::Export(args) => export::run(&args, &console),
+        Command::Inspect(args) => inspect::run(&args, &console),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Attnviz::command(), "attnviz", &mut script);
+            console.result(&String::from_utf8_lossy(&script));
+            Ok(0)
+        }
+    };
+    Ok(ExitCode::from(done.unwrap_or_else(|error| {
+        console.error(&error);
+        error.exit_code()
+    })))
+}

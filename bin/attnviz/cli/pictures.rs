@@ -1,0 +1,205 @@
+//! The attention of one input → a folder of pictures.
+
+use std::path::PathBuf;
+
+use attnviz::analysis::{merge_words, without_special};
+use attnviz::output::{Manifest, OutputFolder, slug};
+use attnviz::picture::{Format, Style, TextEngine, View, grid, heatmap};
+use attnviz::{Attention, Head, Result, Token};
+use rayon::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::args::{ChoiceArgs, PictureArgs, RunArgs, ViewArgs};
+
+/// Where the weights come from, for titles and the manifest.
+pub struct Source {
+    pub model: String,
+    pub revision: Option<String>,
+    pub dtype: Option<String>,
+}
+
+/// What one input is called in files and reports.
+pub struct Named {
+    /// As in the manifest: `{"text": …}` and so on.
+    pub input: Value,
+    /// What the folder is named after.
+    pub text: String,
+    /// What to say in the manifest and under the pictures.
+    pub notes: Vec<String>,
+}
+
+/// What was written.
+pub struct Written {
+    pub folder: PathBuf,
+    pub files: Vec<String>,
+    pub heads: usize,
+    pub means: usize,
+    pub grid: bool,
+}
+
+/// As it will be drawn: by words, without special tokens, or as it came.
+pub struct Shown {
+    attention: Attention,
+    lost: Option<Vec<Vec<f32>>>,
+}
+
+impl Shown {
+    /// `words` is the attention by words.
+    pub fn new(args: &ChoiceArgs, pieces: &Attention, words: &Attention) -> Self {
+        let attention = if args.words { words } else { pieces };
+        if !args.no_special {
+            return Self { attention: attention.clone(), lost: None };
+        }
+        let typed = without_special(attention);
+        Self { attention: typed.attention, lost: Some(typed.lost) }
+    }
+}
+
+/// Merges pieces to words under the names that were typed.
+pub fn by_words(attention: &Attention, names: &[Vec<&str>]) -> Attention {
+    merge_words(attention, |sequence, word| {
+        names.get(sequence)?.get(word).map(|&name| name.to_owned())
+    })
+}
+
+/// One file to draw.
+enum Job {
+    Head(usize),
+    Mean(usize),
+    Grid,
+}
+
+/// The names of all files with what is in them.
+fn jobs(attention: &Attention, formats: &[Format]) -> Vec<(String, Job, Format)> {
+    let mut jobs = Vec::new();
+    for &format in formats {
+        let end = format.extension();
+        for (at, one) in attention.heads.iter().enumerate() {
+            jobs.push((format!("{}.{end}", one.head.file_stem()), Job::Head(at), format));
+        }
+        // a mean or a grid of one head would be that head again
+        for layer in 0..attention.head_counts.len() {
+            if attention.layer(layer).count() > 1 {
+                jobs.push((format!("L{layer:02}-mean.{end}"), Job::Mean(layer), format));
+            }
+        }
+        if attention.heads.len() > 1 {
+            jobs.push((format!("grid.{end}"), Job::Grid, format));
+        }
+    }
+    jobs
+}
+
+/// Draws everything into the input's folder under `args.out`.
+pub fn draw(
+    args: &ViewArgs,
+    source: &Source,
+    named: &Named,
+    shown: &Shown,
+    engine: &TextEngine,
+) -> Result<Written> {
+    let mut formats = args.picture.format.clone();
+    formats.sort_by_key(|format| format.extension());
+    formats.dedup();
+    let style = style(&args.picture);
+    let jobs = jobs(&shown.attention, &formats);
+    let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
+    let manifest = Manifest {
+        dtype: source.dtype.clone(),
+        arguments: arguments(&args.choice, &args.picture, &args.run),
+        tokens: tokens(&shown.attention.queries, &shown.attention.keys),
+        lost: lost(shown),
+        notes: named.notes.clone(),
+        files: files.clone(),
+        ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
+    };
+    let folder = OutputFolder::claim(&args.out, &slug(&named.text), manifest, args.force)?;
+    let ranges = style.scale.resolve(&shown.attention);
+    jobs.par_iter().try_for_each(|(name, job, format)| {
+        let attention = &shown.attention;
+        let bytes = match job {
+            Job::Grid => grid(attention, &source.model, &named.notes, &style, *format, engine)?,
+            Job::Head(at) => {
+                let head = attention.heads[*at].head;
+                let view = View::head(attention, head, &source.model, &ranges)?;
+                let view = match &shown.lost {
+                    Some(lost) => view.with_lost(lost[*at].clone())?,
+                    None => view,
+                };
+                heatmap(&noted(view, named), &style, *format, engine)?
+            }
+            Job::Mean(layer) => {
+                let view = View::mean(attention, *layer, &source.model, &ranges)?;
+                let view = match mean_lost(shown, *layer) {
+                    Some(lost) => view.with_lost(lost)?,
+                    None => view,
+                };
+                heatmap(&noted(view, named), &style, *format, engine)?
+            }
+        };
+        folder.write(name, &bytes)
+    })?;
+    let count = |want: fn(&Job) -> bool| jobs.iter().filter(|(_, job, _)| want(job)).count();
+    Ok(Written {
+        folder: folder.finish()?,
+        heads: count(|job| matches!(job, Job::Head(_))) / formats.len().max(1),
+        means: count(|job| matches!(job, Job::Mean(_))) / formats.len().max(1),
+        grid: count(|job| matches!(job, Job::Grid)) > 0,
+        files,
+    })
+}
+
+fn noted(mut view: View, named: &Named) -> View {
+    view.notes.extend(named.notes.iter().cloned());
+    view
+}
+
+/// What the rows of a layer's mean lost: the mean of what its heads lost.
+fn mean_lost(shown: &Shown, layer: usize) -> Option<Vec<f32>> {
+    let lost = shown.lost.as_ref()?;
+    let of_layer =
+        shown.attention.heads.iter().zip(lost).filter(|(one, _)| one.head.layer == layer);
+    let of_layer: Vec<&Vec<f32>> = of_layer.map(|(_, lost)| lost).collect();
+    let rows = shown.attention.queries.len();
+    let mean = |row| of_layer.iter().map(|lost| lost[row]).sum::<f32>() / of_layer.len() as f32;
+    Some((0..rows).map(mean).collect())
+}
+
+pub fn style(args: &PictureArgs) -> Style {
+    Style {
+        cmap: args.cmap,
+        scale: args.scale.value,
+        annotate: args.annotate,
+        dark: args.dark,
+        dpi: args.dpi,
+    }
+}
+
+/// The options that decide what is in the pictures.
+fn arguments(choice: &ChoiceArgs, picture: &PictureArgs, run: &RunArgs) -> Map<String, Value> {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| map.insert(key.into(), value);
+    put("layers", choice.layers.as_ref().map(|given| given.text.clone()).into());
+    put("heads", choice.heads.as_ref().map(|given| given.text.clone()).into());
+    put("words", choice.words.into());
+    put("no_special", choice.no_special.into());
+    put("cmap", picture.cmap.name().into());
+    put("scale", picture.scale.text.clone().into());
+    put("annotate", picture.annotate.into());
+    put("dark", picture.dark.into());
+    put("dpi", picture.dpi.into());
+    put("truncate", run.truncate.into());
+    put("max_length", run.max_length.into());
+    map
+}
+
+fn tokens(queries: &[Token], keys: &[Token]) -> Value {
+    if queries == keys { json!(keys) } else { json!({"queries": queries, "keys": keys}) }
+}
+
+fn lost(shown: &Shown) -> Map<String, Value> {
+    let name = |head: Head| head.to_string();
+    let heads = shown.attention.heads.iter();
+    let lost = shown.lost.iter().flatten();
+    heads.zip(lost).map(|(one, lost)| (name(one.head), json!(lost))).collect()
+}

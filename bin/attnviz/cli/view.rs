@@ -1,0 +1,132 @@
+//! `attnviz view`: a heatmap for each head.
+
+use std::collections::BTreeMap;
+
+use attnviz::analysis::{links, patterns};
+use attnviz::export::read_attention;
+use attnviz::output::prove_writable;
+use attnviz::picture::TextEngine;
+use attnviz::tokens::{Batch, Encoding, Input};
+use attnviz::{Attention, Keep, Model, Recorder, Result, Site, Stack};
+use serde_json::{Value, json};
+
+use super::args::ViewArgs;
+use super::batch;
+use super::choice::choose;
+use super::console::{Console, set_threads};
+use super::pictures::{Named, Shown, Source, by_words, draw};
+use super::report::Report;
+use super::session;
+
+pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
+    prove_writable(&args.out)?;
+    if args.arrays.attention.is_some() {
+        return arrays(args, console);
+    }
+    if args.many.file.is_some() {
+        return batch::run(args, console);
+    }
+    let input = session::input(&args.input)?;
+    let (model, engine) = session::open(&args.model, &args.run, console)?;
+    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
+    let encoding = session::encode(&model, &input, &args.run)?;
+    let encodings = [encoding];
+    let attention = attend(&model, &encodings, &chosen)?.remove(0);
+    let notes = session::token_notes(&encodings[0]);
+    for note in &notes {
+        console.note(note);
+    }
+    let named = named(&input, &encodings[0], notes);
+    let names: Vec<Vec<&str>> = (0..2).map(|s| encodings[0].words(s)).collect();
+    let report = one(args, &source(&model), &named, &attention, &names, &engine)?;
+    tell(console, &engine, &report, Some(&model));
+    Ok(0)
+}
+
+fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
+    set_threads(args.run.threads)?;
+    let Some(path) = &args.arrays.attention else { return Ok(0) };
+    let mut attention = read_attention(path, args.arrays.tokens.as_deref())?;
+    let there: Vec<Vec<usize>> = (0..attention.head_counts.len())
+        .map(|layer| attention.layer(layer).map(|one| one.head.head).collect())
+        .collect();
+    let chosen = choose(&args.choice, &attention.head_counts, &there)?;
+    attention
+        .heads
+        .retain(|one| chosen.get(&one.head.layer).is_some_and(|h| h.contains(&one.head.head)));
+    let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
+    let texts: Vec<&str> = attention.queries.iter().map(|token| &*token.text).collect();
+    let named = Named { input: json!({ "tokens": texts }), text: texts.join(" "), notes: vec![] };
+    let source = Source { model: file, revision: None, dtype: None };
+    let engine = TextEngine::new();
+    let report = one(args, &source, &named, &attention, &[], &engine)?;
+    tell(console, &engine, &report, None);
+    Ok(0)
+}
+
+fn tell(console: &Console, engine: &TextEngine, report: &Report, model: Option<&Model>) {
+    for warning in engine.warnings() {
+        console.note(&warning);
+    }
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => format!("{:#}\n", report.json()),
+        (_, true) => format!("{}\n", report.folder()),
+        _ => report.text(model),
+    });
+}
+
+/// The attention of each encoding, the chosen heads only.
+pub fn attend(
+    model: &Model,
+    encodings: &[Encoding],
+    chosen: &BTreeMap<usize, Vec<usize>>,
+) -> Result<Vec<Attention>> {
+    let pad = model.tokenizer()?.pad_id();
+    let mut recorder = Recorder::new().keep(Site::Probs, Keep::Heads(chosen.clone()));
+    model.forward(&Batch::new(encodings, pad), &mut recorder, &[])?;
+    let trace = recorder.into_trace();
+    let one = |(i, encoding): (usize, &Encoding)| {
+        trace.attention(Stack::Encoder, i, &encoding.tokens, model.config())
+    };
+    encodings.iter().enumerate().map(one).collect()
+}
+
+/// Analyses and pictures of one input.
+pub fn one(
+    args: &ViewArgs,
+    source: &Source,
+    named: &Named,
+    attention: &Attention,
+    names: &[Vec<&str>],
+    engine: &TextEngine,
+) -> Result<Report> {
+    let words = by_words(attention, names);
+    let shown = Shown::new(&args.choice, attention, &words);
+    let written = draw(args, source, named, &shown, engine)?;
+    let mut links = links(&words);
+    links.truncate(args.top);
+    Ok(Report::new(source, named, attention, &words, links, patterns(attention), written))
+}
+
+pub fn source(model: &Model) -> Source {
+    let report = model.report();
+    Source {
+        model: report.name.clone(),
+        revision: report.revision.clone(),
+        dtype: Some(report.dtypes.join(", ")),
+    }
+}
+
+pub fn named(input: &Input, encoding: &Encoding, notes: Vec<String>) -> Named {
+    Named { input: as_json(input), text: encoding.texts.join(" "), notes }
+}
+
+/// An input as in a JSONL line.
+pub fn as_json(input: &Input) -> Value {
+    match input {
+        Input::Text(text) => json!({ "text": text }),
+        Input::Pair(a, b) => json!({ "text": a, "text_b": b }),
+        Input::Words(words) => json!({ "words": words }),
+        Input::Tokens(tokens) => json!({ "tokens": tokens }),
+    }
+}
