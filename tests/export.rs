@@ -228,3 +228,71 @@ fn an_exported_file_can_be_drawn_by_itself() {
     assert_eq!(attention.heads.len(), 2);
     assert_eq!(attention.keys[1].text, "我");
 }
+
+/// Largest difference at real positions, relative where the reference is above 1.
+fn distance(name: &str, got: &Array, want: &Array, mask: &Array) -> f64 {
+    let (Array::Float(got), Array::Float(want), Array::Int(mask)) = (got, want, mask) else {
+        panic!("{name}: types");
+    };
+    assert_eq!(got.shape(), want.shape(), "{name}");
+    // the axis of query positions: second of [B,T,..], third of [B,H,T,S], none of [B,D]
+    let position = match got.ndim() {
+        4 => Some(2),
+        3 => Some(1),
+        _ => None,
+    };
+    let mut worst = 0.0_f64;
+    for (at, &value) in got.indexed_iter() {
+        if position.is_some_and(|axis| mask[[at[0], at[axis]]] == 0) {
+            continue;
+        }
+        let want = f64::from(want[&at]);
+        let off = (f64::from(value) - want).abs() / want.abs().max(1.0);
+        worst = if off.is_nan() { f64::INFINITY } else { worst.max(off) };
+    }
+    worst
+}
+
+/// The command gives what transformers gave for the same ids, padding and batch axis kept. The
+/// logits of bert_mlm are 6.2e-6 from float64 in the reference itself, hence three times that.
+#[test]
+fn the_command_agrees_with_transformers_on_given_ids() {
+    let dir = TempDir::new().unwrap();
+    for (model, outputs, tolerance) in [
+        ("bert_model", &["last_hidden_state", "pooler_output"][..], 1e-5),
+        ("bert_mlm", &["logits"], 1.86e-5),
+        ("bert_seqcls", &["logits"], 1e-5),
+    ] {
+        let folder = Path::new("tests/fixtures/goldens").join(model);
+        let golden = folder.join("golden.safetensors");
+        let out = dir.path().join(format!("{model}.npz"));
+        let run = std::process::Command::new(env!("CARGO_BIN_EXE_attnviz"))
+            .args(["export", "--model"])
+            .arg(&folder)
+            .arg("--inputs")
+            .arg(&golden)
+            .arg("--out")
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{model}: {}", String::from_utf8_lossy(&run.stderr));
+        let (mut got, mut want) = (Arrays::open(&out).unwrap(), Arrays::open(&golden).unwrap());
+        let mask = want.get("attention_mask").unwrap();
+        assert_eq!(got.get("attention_mask").unwrap(), mask);
+        assert_eq!(got.get("input_ids").unwrap(), want.get("input_ids").unwrap());
+        let names = want.names();
+        let stages = names
+            .iter()
+            .filter(|name| name.starts_with("hidden_states.") || name.starts_with("attentions."));
+        let mut compared = 0;
+        for (name, limit) in stages
+            .map(|name| (name.as_str(), 1e-5))
+            .chain(outputs.iter().map(|&name| (name, tolerance)))
+        {
+            let off = distance(name, &got.get(name).unwrap(), &want.get(name).unwrap(), &mask);
+            assert!(off <= limit, "{model} {name}: off by {off:.1e}");
+            compared += 1;
+        }
+        assert!(compared >= 5, "{model}: {compared} stages");
+    }
+}

@@ -62,7 +62,7 @@ fn as_text(model: &Model, verbose: bool) -> String {
         format!("{}, at most {} tokens", spelt(config.positions), config.max_positions),
     );
     row("token types", config.type_vocab_size.to_string());
-    row("vocabulary", config.vocab_size.to_string());
+    row("vocabulary", grouped(config.vocab_size));
     row("activation", spelt(config.activation));
     let parts: Vec<String> =
         report.parts.iter().map(|(part, n)| format!("{part} {}", grouped(*n))).collect();
@@ -70,7 +70,7 @@ fn as_text(model: &Model, verbose: bool) -> String {
     row("numbers", report.dtypes.join(", "));
     row("tensor names", report.naming.clone());
     match model.tokenizer() {
-        Ok(tokenizer) => row("tokenizer", format!("{} tokens", tokenizer.vocab_size())),
+        Ok(tokenizer) => row("tokenizer", format!("{} tokens", grouped(tokenizer.vocab_size()))),
         Err(_) => row("tokenizer", "none".into()),
     }
     let (shown, unused) = (if verbose { usize::MAX } else { 4 }, &report.unused);
