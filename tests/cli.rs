@@ -152,6 +152,8 @@ fn the_text_is_one_argument() {
         fails(dir.path(), &[slip], 2, &["did you mean", "view --"]);
         fails(dir.path(), &[slip, "text"], 2, &["did you mean"]);
     }
+    fails(dir.path(), &["--json", "inspect"], 2, &["put it first"]);
+    fails(dir.path(), &["export", "a", "b", "--out", "x.npz"], 2, &["attnviz export \"a b\""]);
     assert!(!dir.path().join("notebooks-out").exists());
     for args in [&["view", "--", "view"][..], &["--", "exprot"], &["view", "exprot"]] {
         let ran = attnviz(dir.path(), args);
@@ -419,6 +421,42 @@ fn hostile_texts_stay_texts() {
         let manifest: Value = serde_json::from_slice(&folder["manifest.json"]).unwrap();
         assert!(manifest["input"]["text"].is_string());
     }
+}
+
+#[test]
+fn hostile_names_and_tokens_of_arrays_stay_text() {
+    let dir = TempDir::new().unwrap();
+    let name = "<img src=x onerror=alert(1)>.npz";
+    fs::copy(fixture("arrays/stacked.npz"), dir.path().join(name)).unwrap();
+    let tokens =
+        json!(["</text><script>alert(1)</script>", "\" onload=\"x", "&amp;", "\u{0}\u{1b}"]);
+    fs::write(dir.path().join("t.json"), tokens.to_string()).unwrap();
+    let args = ["--attention", name, "--tokens", "t.json", "--format", "svg", "--out", "out"];
+    let ran = attnviz(dir.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(!ran.out.contains(['\u{0}', '\u{1b}']), "{:?}", ran.out);
+    let out = dir.path().join("out");
+    let folder = out.join(&files_in(&out)[0]);
+    for (name, bytes) in files(&folder).iter().filter(|(name, _)| name.ends_with("svg")) {
+        let svg = String::from_utf8(bytes.clone()).unwrap();
+        assert!(!svg.contains("<script") && !svg.contains("<img"), "{name}");
+        assert!(svg.contains("&lt;/text"), "{name}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_not_success() {
+    let dir = TempDir::new().unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Process::new(env!("CARGO_BIN_EXE_attnviz"))
+        .args(["completions", "bash"])
+        .current_dir(dir.path())
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("standard output"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use ndarray::{Array2, Axis, s};
+use rayon::prelude::*;
 
 use crate::attention::{Attention, HeadWeights};
 use crate::tokens::Token;
@@ -23,7 +24,7 @@ pub fn merge_words(
     let (rows, columns) = (groups(&attention.queries), groups(&attention.keys));
     let heads = attention
         .heads
-        .iter()
+        .par_iter()
         .map(|one| HeadWeights { head: one.head, weights: merged(&one.weights, &rows, &columns) })
         .collect();
     let join = |tokens: &[Token], groups: &[Range<usize>]| {
@@ -53,14 +54,22 @@ fn groups(tokens: &[Token]) -> Vec<Range<usize>> {
     groups
 }
 
-/// `weights` [Q, K] → one row per group of `rows`, one column per group of `columns`.
+/// `weights` [Q, K] → one row per group of `rows`, one column per group of `columns`. Sums are in
+/// f64: a word of many pieces must not push its row away from 1.
 fn merged(weights: &Array2<f32>, rows: &[Range<usize>], columns: &[Range<usize>]) -> Array2<f32> {
-    Array2::from_shape_fn((rows.len(), columns.len()), |(r, c)| {
-        let block = weights.slice(s![rows[r].clone(), columns[c].clone()]);
-        // f64: a word of many pieces must not push its row away from 1
-        let sum: f64 = block.iter().map(|&w| f64::from(w)).sum();
-        (sum / rows[r].len() as f64) as f32
-    })
+    let mut out = Array2::zeros((rows.len(), columns.len()));
+    for (group, mut row) in rows.iter().zip(out.rows_mut()) {
+        let mut sums = vec![0.0_f64; columns.len()];
+        for pieces in weights.slice(s![group.clone(), ..]).rows() {
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                *sum += pieces.slice(s![column.clone()]).iter().map(|&w| f64::from(w)).sum::<f64>();
+            }
+        }
+        for (value, sum) in row.iter_mut().zip(sums) {
+            *value = (sum / group.len() as f64) as f32;
+        }
+    }
+    out
 }
 
 /// One token for the pieces of a word.

@@ -139,7 +139,11 @@ pub struct InspectArgs {
 #[derive(Debug, Args)]
 pub struct InputArgs {
     /// The text, as one argument
-    pub text: Vec<String>,
+    #[arg(value_name = "TEXT")]
+    pub text: Option<String>,
+    /// Words that someone forgot to quote
+    #[arg(hide = true)]
+    pub loose: Vec<String>,
     /// Two texts, read as one pair
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "text")]
     pub pair: Option<Vec<String>>,

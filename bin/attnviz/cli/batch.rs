@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use attnviz::picture::TextEngine;
 use attnviz::tokens::{Encoding, Input, group_by_length};
-use attnviz::{Error, Result};
+use attnviz::{Attention, Error, Result};
 use serde_json::{Value, json};
 
 use super::args::ViewArgs;
@@ -11,7 +12,7 @@ use super::choice::choose;
 use super::console::Console;
 use super::lines::{self, place};
 use super::pictures::Source;
-use super::report::{header, many};
+use super::report::{Report, header, many};
 use super::session;
 use super::view::{attend, named, one, source};
 
@@ -33,6 +34,26 @@ struct Outcome<'a> {
 }
 
 impl Outcome<'_> {
+    fn tell(&mut self, ready: &Ready, drawn: Result<Report>) {
+        let report = match drawn {
+            Ok(report) => report,
+            Err(error) => return self.failed(ready.number, &error),
+        };
+        for note in session::token_notes(&ready.encoding) {
+            self.console.note(&format!("{}: {note}", place(self.path, ready.number)));
+        }
+        let number = ready.number;
+        match (self.console.talk.json, self.console.talk.quiet) {
+            (true, _) => {
+                let mut value = report.json();
+                value["line"] = number.into();
+                self.results.push((number, value));
+            }
+            (_, true) => self.console.result(&format!("{}\n", report.folder())),
+            _ => self.console.result(&format!("line {number}: {}\n", report.folder())),
+        }
+    }
+
     fn failed(&mut self, number: usize, error: &Error) {
         let why = match error {
             Error::Input { place, why } if place == "line" => why.clone(),
@@ -47,6 +68,19 @@ impl Outcome<'_> {
             (code, _) => code,
         };
     }
+}
+
+fn draw(
+    args: &ViewArgs,
+    source: &Source,
+    ready: &Ready,
+    attention: &Attention,
+    engine: &TextEngine,
+) -> Result<Report> {
+    let notes = session::token_notes(&ready.encoding);
+    let named = named(&ready.input, &ready.encoding, notes);
+    let names: Vec<Vec<&str>> = (0..2).map(|s| ready.encoding.words(s)).collect();
+    one(args, source, &named, attention, &names, engine)
 }
 
 pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
@@ -77,27 +111,8 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
         let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
         let attentions = attend(&model, &encodings, &chosen)?;
         for (&i, attention) in group.iter().zip(&attentions) {
-            let encoding = &ready[i].encoding;
-            let notes = session::token_notes(encoding);
-            for note in &notes {
-                console.note(&format!("{}: {note}", place(path, ready[i].number)));
-            }
-            let named = named(&ready[i].input, encoding, notes);
-            let names: Vec<Vec<&str>> = (0..2).map(|s| encoding.words(s)).collect();
-            match one(args, &source, &named, attention, &names, &engine) {
-                Ok(report) => {
-                    let number = ready[i].number;
-                    let mut value = report.json();
-                    value["line"] = number.into();
-                    outcome.results.push((number, value));
-                    match (console.talk.json, console.talk.quiet) {
-                        (true, _) => {}
-                        (_, true) => console.result(&format!("{}\n", report.folder())),
-                        _ => console.result(&format!("line {number}: {}\n", report.folder())),
-                    }
-                }
-                Err(error) => outcome.failed(ready[i].number, &error),
-            }
+            let drawn = draw(args, &source, &ready[i], attention, &engine);
+            bar.suspend(|| outcome.tell(&ready[i], drawn));
             bar.inc(1);
         }
     }

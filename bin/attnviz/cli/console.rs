@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use attnviz::hub::Progress;
 use attnviz::{Error, Result};
@@ -12,17 +13,29 @@ use super::args::TalkArgs;
 /// Prints what the user asked to see. A closed pipe is a reader who has seen enough.
 pub struct Console {
     pub talk: TalkArgs,
+    lost: AtomicBool,
 }
 
 impl Console {
     pub fn new(talk: TalkArgs) -> Self {
-        Self { talk }
+        Self { talk, lost: AtomicBool::new(false) }
     }
 
     /// A result, on stdout.
     pub fn result(&self, text: &str) {
         let mut out = io::stdout().lock();
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                self.line(&format!("error: standard output: {e}"));
+                self.lost.store(true, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a result could not be written, and not for want of a reader.
+    pub fn lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
     }
 
     /// Something to know, on stderr.

@@ -43,12 +43,14 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         let parsed = Attnviz::command().version(args::version()).try_get_matches_from(&given)?;
         let command = Attnviz::from_arg_matches(&parsed)?.command;
         if let (true, Command::View(view)) = (implied, &command) {
-            usage::refuse_near_miss(&view.input.text, &given)?;
+            usage::refuse_near_miss(view.input.text.as_deref(), &given)?;
         }
         command
     };
-    if let Command::View(args::ViewArgs { input, .. }) = &command {
-        usage::refuse_loose_words(program, &input.text)?;
+    match &command {
+        Command::View(args) => usage::refuse_loose_words(program, &args.input)?,
+        Command::Export(args) => usage::refuse_loose_words("attnviz export", &args.input)?,
+        _ => {}
     }
     let console = Console::new(command.talk());
     let done = match command {
@@ -62,8 +64,9 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
             Ok(0)
         }
     };
-    Ok(ExitCode::from(done.unwrap_or_else(|error| {
+    let code = done.unwrap_or_else(|error| {
         console.error(&error);
         error.exit_code()
-    })))
+    });
+    Ok(ExitCode::from(if code == 0 && console.lost() { 1 } else { code }))
 }

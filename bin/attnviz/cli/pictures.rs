@@ -1,5 +1,6 @@
 //! The attention of one input → a folder of pictures.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use attnviz::analysis::{merge_words, without_special};
@@ -38,20 +39,29 @@ pub struct Written {
 }
 
 /// As it will be drawn: by words, without special tokens, or as it came.
-pub struct Shown {
-    attention: Attention,
+pub struct Shown<'a> {
+    attention: Cow<'a, Attention>,
     lost: Option<Vec<Vec<f32>>>,
+    /// What was done to the weights, for under the pictures.
+    notes: Vec<String>,
 }
 
-impl Shown {
+impl<'a> Shown<'a> {
     /// `words` is the attention by words.
-    pub fn new(args: &ChoiceArgs, pieces: &Attention, words: &Attention) -> Self {
+    pub fn new(args: &ChoiceArgs, pieces: &'a Attention, words: &'a Attention) -> Self {
+        let mut notes = Vec::new();
+        if args.words {
+            notes.push("By words: sum over pieces attended to, mean over pieces attending.".into());
+        }
+        if args.no_special {
+            notes.push("Special tokens left out, rows scaled to sum to 1 again.".into());
+        }
         let attention = if args.words { words } else { pieces };
         if !args.no_special {
-            return Self { attention: attention.clone(), lost: None };
+            return Self { attention: Cow::Borrowed(attention), lost: None, notes };
         }
         let typed = without_special(attention);
-        Self { attention: typed.attention, lost: Some(typed.lost) }
+        Self { attention: Cow::Owned(typed.attention), lost: Some(typed.lost), notes }
     }
 }
 
@@ -95,13 +105,14 @@ pub fn draw(
     args: &ViewArgs,
     source: &Source,
     named: &Named,
-    shown: &Shown,
+    shown: &Shown<'_>,
     engine: &TextEngine,
 ) -> Result<Written> {
     let mut formats = args.picture.format.clone();
     formats.sort_by_key(|format| format.extension());
     formats.dedup();
     let style = style(&args.picture);
+    let notes: Vec<String> = shown.notes.iter().chain(&named.notes).cloned().collect();
     let jobs = jobs(&shown.attention, &formats);
     let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
     let manifest = Manifest {
@@ -109,7 +120,7 @@ pub fn draw(
         arguments: arguments(&args.choice, &args.picture, &args.run),
         tokens: tokens(&shown.attention.queries, &shown.attention.keys),
         lost: lost(shown),
-        notes: named.notes.clone(),
+        notes: notes.clone(),
         files: files.clone(),
         ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
     };
@@ -118,7 +129,7 @@ pub fn draw(
     jobs.par_iter().try_for_each(|(name, job, format)| {
         let attention = &shown.attention;
         let bytes = match job {
-            Job::Grid => grid(attention, &source.model, &named.notes, &style, *format, engine)?,
+            Job::Grid => grid(attention, &source.model, &notes, &style, *format, engine)?,
             Job::Head(at) => {
                 let head = attention.heads[*at].head;
                 let view = View::head(attention, head, &source.model, &ranges)?;
@@ -126,7 +137,7 @@ pub fn draw(
                     Some(lost) => view.with_lost(lost[*at].clone())?,
                     None => view,
                 };
-                heatmap(&noted(view, named), &style, *format, engine)?
+                heatmap(&noted(view, &notes), &style, *format, engine)?
             }
             Job::Mean(layer) => {
                 let view = View::mean(attention, *layer, &source.model, &ranges)?;
@@ -134,7 +145,7 @@ pub fn draw(
                     Some(lost) => view.with_lost(lost)?,
                     None => view,
                 };
-                heatmap(&noted(view, named), &style, *format, engine)?
+                heatmap(&noted(view, &notes), &style, *format, engine)?
             }
         };
         folder.write(name, &bytes)
@@ -149,13 +160,13 @@ pub fn draw(
     })
 }
 
-fn noted(mut view: View, named: &Named) -> View {
-    view.notes.extend(named.notes.iter().cloned());
+fn noted(mut view: View, notes: &[String]) -> View {
+    view.notes.extend_from_slice(notes);
     view
 }
 
 /// What the rows of a layer's mean lost: the mean of what its heads lost.
-fn mean_lost(shown: &Shown, layer: usize) -> Option<Vec<f32>> {
+fn mean_lost(shown: &Shown<'_>, layer: usize) -> Option<Vec<f32>> {
     let lost = shown.lost.as_ref()?;
     let of_layer =
         shown.attention.heads.iter().zip(lost).filter(|(one, _)| one.head.layer == layer);
@@ -197,7 +208,7 @@ fn tokens(queries: &[Token], keys: &[Token]) -> Value {
     if queries == keys { json!(keys) } else { json!({"queries": queries, "keys": keys}) }
 }
 
-fn lost(shown: &Shown) -> Map<String, Value> {
+fn lost(shown: &Shown<'_>) -> Map<String, Value> {
     let name = |head: Head| head.to_string();
     let heads = shown.attention.heads.iter();
     let lost = shown.lost.iter().flatten();

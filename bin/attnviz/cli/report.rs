@@ -98,9 +98,8 @@ impl Report {
     /// The report for people, 80 columns wide.
     pub fn text(&self, model: Option<&Model>) -> String {
         let mut text = header(&self.model, model);
-        let labels: Vec<String> = self.tokens.iter().map(token_label).collect();
-        let count = format!("{} tokens: ", labels.len());
-        text += &wrapped(&count, labels.iter().map(|label| one_line(label)));
+        let count = format!("{}: ", many(self.tokens.len(), "token"));
+        text += &wrapped(&count, self.tokens.iter().map(listed));
         text += &format!("{}/\n  {}\n\n", self.folder(), self.files());
         text += &self.link_list();
         text.push('\n');
@@ -170,6 +169,14 @@ impl Report {
             _ => pattern.to_string(),
         }
     }
+}
+
+/// A token in a list with spaces between: what an unknown one stood for is in parentheses.
+fn listed(token: &Token) -> String {
+    one_line(&match &token.unknown {
+        Some(typed) => format!("{}({typed})", token.text),
+        None => token.text.clone(),
+    })
 }
 
 /// What ran.

@@ -66,9 +66,9 @@ fn device(name: &str) -> Result<Device> {
 
 /// The text or pair of the command line.
 pub fn input(args: &InputArgs) -> Result<Input> {
-    match (&args.pair.as_deref(), &args.text[..]) {
+    match (args.pair.as_deref(), &args.text) {
         (Some([a, b]), _) => Ok(Input::Pair(a.clone(), b.clone())),
-        (_, [text]) => Ok(Input::Text(text.clone())),
+        (_, Some(text)) => Ok(Input::Text(text.clone())),
         _ => Err(Error::Usage {
             flag: "TEXT".into(),
             want: "a text, as one argument".into(),

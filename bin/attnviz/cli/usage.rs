@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use super::args::Attnviz;
+use super::args::{Attnviz, InputArgs};
 
 /// Puts `view` before arguments that name no command; the flag says whether it did.
 pub fn with_command(mut given: Vec<OsString>) -> (Vec<OsString>, bool) {
@@ -24,8 +24,8 @@ fn commands() -> Vec<String> {
 
 /// A text that is one letter away from a command is more likely meant as the command. After `--`
 /// it is the text.
-pub fn refuse_near_miss(text: &[String], given: &[OsString]) -> Result<(), clap::Error> {
-    let Some(first) = text.first().filter(|_| !given.iter().any(|arg| arg == "--")) else {
+pub fn refuse_near_miss(text: Option<&str>, given: &[OsString]) -> Result<(), clap::Error> {
+    let Some(first) = text.filter(|_| !given.iter().any(|arg| arg == "--")) else {
         return Ok(());
     };
     let near = |name: &String| {
@@ -33,6 +33,10 @@ pub fn refuse_near_miss(text: &[String], given: &[OsString]) -> Result<(), clap:
         slips <= if name.len() > 5 { 2 } else { 1 }
     };
     match commands().iter().find(|name| near(name)) {
+        Some(name) if name == first => Err(usage(format!(
+            "`{first}` is a command: put it first, or for a text of that word: \
+             attnviz view -- {first}"
+        ))),
         Some(name) => Err(usage(format!(
             "`{first}` is not a command; did you mean `attnviz {name}`?\n\
              For a text of that word: attnviz view -- {first}"
@@ -42,14 +46,15 @@ pub fn refuse_near_miss(text: &[String], given: &[OsString]) -> Result<(), clap:
 }
 
 /// The text is one argument.
-pub fn refuse_loose_words(program: &str, text: &[String]) -> Result<(), clap::Error> {
-    if text.len() < 2 {
+pub fn refuse_loose_words(program: &str, input: &InputArgs) -> Result<(), clap::Error> {
+    let words: Vec<&str> = input.text.iter().chain(&input.loose).map(String::as_str).collect();
+    if words.len() < 2 {
         return Ok(());
     }
     Err(usage(format!(
         "the text is one argument, found {}; put it in quotes: {program} \"{}\"",
-        text.len(),
-        text.join(" ").escape_debug()
+        words.len(),
+        words.join(" ").escape_debug()
     )))
 }
 
