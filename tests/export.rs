@@ -193,12 +193,14 @@ fn json_holds_nested_lists_that_read_back_exactly() {
     let mut stages = stages();
     let odd = Tensor::new(&[f32::NAN, f32::INFINITY, 0.1], &Device::Cpu).unwrap();
     stages.tensors.push(("logits".into(), odd));
+    stages.tensors.push(("one".into(), Tensor::new(7_i64, &Device::Cpu).unwrap()));
     Target::new(&path, false).unwrap().write(&stages).unwrap();
     let value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     assert_eq!(value["tokens"][1], "我");
     assert_eq!(value["input_ids"], json!([[101, 7, 102]]));
     assert_eq!(value["hidden_states.0"][0][1][2][1].as_f64().unwrap() as f32, 18.0 / 7.0);
     assert_eq!(value["logits"], json!([null, null, 0.1]));
+    assert_eq!(value["one"], 7);
     Target::new(&path, true).unwrap().write(&Stages::default()).unwrap();
     assert_eq!(fs::read_to_string(&path).unwrap(), "{}\n");
 }
@@ -214,6 +216,21 @@ fn what_is_there_is_not_overwritten() {
     assert!(Target::new(&dir.path().join("new/x.npz"), false).is_ok());
     Target::new(&path, true).unwrap().write(&stages()).unwrap();
     assert!(Arrays::open(&path).is_ok());
+}
+
+#[cfg(unix)]
+#[test]
+fn files_are_as_readable_as_any_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new().unwrap();
+    let plain = dir.path().join("plain");
+    fs::write(&plain, "").unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+    for name in ["x.npz", "x.safetensors", "x.json"] {
+        let path = dir.path().join(name);
+        Target::new(&path, false).unwrap().write(&stages()).unwrap();
+        assert_eq!(mode(&path), mode(&plain), "{name}");
+    }
 }
 
 #[test]

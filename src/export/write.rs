@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Tensor};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 use zip::ZipWriter;
@@ -135,21 +136,22 @@ impl Target {
 
     fn json(&self, file: &mut NamedTempFile, stages: &Stages) -> Result<()> {
         let mut out = BufWriter::new(file);
-        let mut separator = "{\n";
-        let mut add = |name: &str, value: &str| -> Result<()> {
-            let line = format!("{}{}: {value}", separator, Value::from(name));
-            separator = ",\n";
-            out.write_all(line.as_bytes()).map_err(Error::io(&self.path, "write it"))
-        };
-        for (key, value) in &stages.about {
-            add(key, &value.to_string())?;
+        let failed = || Error::io(&self.path, "write it");
+        let keys = stages.about.keys().chain(stages.tensors.iter().map(|(name, _)| name));
+        let starts = keys.zip(std::iter::once("{\n").chain(std::iter::repeat(",\n")));
+        let starts: Vec<String> = starts
+            .map(|(key, before)| format!("{before}{}: ", Value::from(key.as_str())))
+            .collect();
+        let (about, tensors) = starts.split_at(stages.about.len());
+        for (start, value) in about.iter().zip(stages.about.values()) {
+            write!(out, "{start}{value}").map_err(failed())?;
         }
-        for (name, tensor) in &stages.tensors {
-            add(name, &nested(tensor)?)?;
+        for (start, (_, tensor)) in tensors.iter().zip(&stages.tensors) {
+            out.write_all(start.as_bytes()).map_err(failed())?;
+            nested(&mut out, tensor)?.map_err(failed())?;
         }
-        let empty = stages.about.is_empty() && stages.tensors.is_empty();
-        let end: &[u8] = if empty { b"{}\n" } else { b"\n}\n" };
-        out.write_all(end).and_then(|()| out.flush()).map_err(Error::io(&self.path, "write it"))
+        let end: &[u8] = if starts.is_empty() { b"{}\n" } else { b"\n}\n" };
+        out.write_all(end).and_then(|()| out.flush()).map_err(failed())
     }
 }
 
@@ -192,37 +194,35 @@ fn unicode(texts: &[&str]) -> (String, Vec<u8>) {
     (format!("<U{width}"), texts.iter().flat_map(|text| -> Vec<u8> { padded(text) }).collect())
 }
 
-/// A tensor as nested lists; what is not a number is null.
-fn nested(tensor: &Tensor) -> Result<String> {
+/// Writes a tensor as nested lists of the shortest digits that read back as the same numbers; what
+/// JSON has no number for is null.
+fn nested(out: &mut impl Write, tensor: &Tensor) -> Result<std::io::Result<()>> {
     let (tensor, _) = plain(tensor)?;
     let flat = tensor.flatten_all()?;
-    let numbers: Vec<String> = match flat.dtype() {
-        DType::I64 => flat.to_vec1::<i64>()?.iter().map(i64::to_string).collect(),
-        DType::F64 => flat.to_vec1::<f64>()?.iter().map(json_number).collect(),
-        _ => flat.to_vec1::<f32>()?.iter().map(json_number).collect(),
-    };
-    let mut text = String::new();
-    let mut rest = numbers.iter();
-    nest(tensor.dims(), &mut rest, &mut text);
-    Ok(text)
+    Ok(match flat.dtype() {
+        DType::I64 => nest(out, tensor.dims(), &flat.to_vec1::<i64>()?),
+        DType::F64 => nest(out, tensor.dims(), &flat.to_vec1::<f64>()?),
+        _ => nest(out, tensor.dims(), &flat.to_vec1::<f32>()?),
+    })
 }
 
-/// The shortest digits that read back as the same number; `null` for what JSON does not have.
-fn json_number(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "null".into())
-}
-
-fn nest<'a>(shape: &[usize], numbers: &mut impl Iterator<Item = &'a String>, out: &mut String) {
-    let Some((&length, inner)) = shape.split_first() else {
-        out.push_str(numbers.next().map_or("null", String::as_str));
-        return;
-    };
-    out.push('[');
-    for i in 0..length {
-        if i > 0 {
-            out.push(',');
+fn nest<T: Serialize>(out: &mut impl Write, shape: &[usize], values: &[T]) -> std::io::Result<()> {
+    match (shape, values) {
+        ([] | [_], values) => {
+            if let ([], [only]) = (shape, values) {
+                return Ok(serde_json::to_writer(out, only)?);
+            }
+            Ok(serde_json::to_writer(out, values)?)
         }
-        nest(inner, numbers, out);
+        ([_, inner @ ..], values) => {
+            out.write_all(b"[")?;
+            // an axis of no length has nothing inside
+            let each = inner.iter().product::<usize>().max(1);
+            for (i, part) in values.chunks(each).enumerate() {
+                out.write_all(if i > 0 { b"," } else { b"" })?;
+                nest(out, inner, part)?;
+            }
+            out.write_all(b"]")
+        }
     }
-    out.push(']');
 }

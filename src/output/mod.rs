@@ -56,7 +56,11 @@ pub(crate) fn write_aside(
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let mut aside = builder.tempfile_in(folder).map_err(Error::io(path, "create it"))?;
+    let failed = || Error::io(path, "set who may read it");
+    let permissions = aside.as_file().metadata().map_err(failed())?.permissions();
     write(&mut aside)?;
+    // a writer that goes by the path may have made the file anew
+    std::fs::set_permissions(aside.path(), permissions).map_err(failed())?;
     aside.persist(path).map_err(|e| Error::io(path, "move it into place")(e.error))?;
     Ok(())
 }

@@ -45,10 +45,10 @@ pub struct Viz {
 pub enum Command {
     /// Draw a heatmap for each attention head, and all of them in a grid
     #[command(arg_required_else_help = true)]
-    View(ViewArgs),
+    View(Box<ViewArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
-    Export(ExportArgs),
+    Export(Box<ExportArgs>),
     /// Say what a checkpoint is: family, sizes, number format, tensor names, tokenizer
     Inspect(InspectArgs),
     /// Print a completion script

@@ -37,7 +37,7 @@ pub fn main(program: &str) -> ExitCode {
 fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
     let command = if program == "viz" {
         let parsed = Viz::command().version(args::version()).try_get_matches_from(given)?;
-        Command::View(Viz::from_arg_matches(&parsed)?.view)
+        Command::View(Box::new(Viz::from_arg_matches(&parsed)?.view))
     } else {
         let (given, implied) = usage::with_command(given);
         let parsed = Attnviz::command().version(args::version()).try_get_matches_from(&given)?;
