@@ -364,6 +364,15 @@ fn marks_are_shaped() {
 }
 
 #[test]
+fn a_mark_that_fits_no_letter_is_spelt_and_the_letter_stays() {
+    // the fallback font has the vowel sign, the embedded one the letter, none has both
+    let engine = TextEngine::with_fonts([fixture("NotoSansDevanagari-subset.ttf")]);
+    heatmap(&view(&words("7\u{93f} A\u{94d}")), &Style::default(), Format::Png, &engine).unwrap();
+    let warnings = engine.warnings().concat();
+    assert!(!warnings.contains("U+0037") && !warnings.contains("U+0041"), "{warnings}");
+}
+
+#[test]
 fn emoji_keep_their_colours() {
     let engine = TextEngine::with_fonts([fixture("NotoColorEmoji-subset.ttf")]);
     let placed =

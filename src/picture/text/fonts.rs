@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cosmic_text::fontdb::{Database, Family, ID, Source};
 use cosmic_text::{Attrs, Buffer, FontSystem, Metrics, PlatformFallback, Shaping, Weight, Wrap};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::label::joins;
 use super::raster::{Glyph, Label, Raster};
@@ -54,21 +55,16 @@ impl Fonts {
         // a font may have all characters of a cluster and still not their combination
         for _ in 0..2 {
             let (glyphs, advance, rtl) = self.shape(&shown, kind);
-            let broken: Vec<char> = glyphs
-                .iter()
-                .filter(|glyph| glyph.is_missing())
-                .filter_map(|glyph| shown.get(glyph.cluster.clone()))
-                .flat_map(str::chars)
-                .filter(|&c| !joins(c) && !c.is_whitespace())
-                .collect();
+            let clusters = glyphs.iter().filter(|glyph| glyph.is_missing());
+            let texts = clusters.filter_map(|glyph| shown.get(glyph.cluster.clone()));
+            let broken: Vec<char> = texts.flat_map(misfits).collect();
             if broken.is_empty() {
                 return (self.raster.label(&mut self.system, &glyphs, advance, rtl, kind), missing);
             }
             shown = spell(&shown, &broken);
             missing.extend(broken);
         }
-        let (mut glyphs, advance, rtl) = self.shape(&shown, kind);
-        glyphs.retain(|glyph| !glyph.is_missing());
+        let (glyphs, advance, rtl) = self.shape(&shown, kind);
         (self.raster.label(&mut self.system, &glyphs, advance, rtl, kind), missing)
     }
 
@@ -144,6 +140,22 @@ fn embed(db: &mut Database, data: &'static [u8]) -> Vec<ID> {
     infos.into_iter().map(|info| db.push_face_info(info)).collect()
 }
 
+/// What to spell of a cluster that no font can draw whole: its marks, so that the letter stays, or
+/// all of it where there is no mark.
+fn misfits(cluster: &str) -> Vec<char> {
+    // the embedded font has all of ASCII: it is what stands with it that does not fit
+    let seen = |c: &char| !joins(*c) && !c.is_whitespace() && !c.is_ascii();
+    let marks = cluster.chars().filter(seen).filter(|&c| extends(c));
+    let marks: Vec<char> = marks.collect();
+    if marks.is_empty() { cluster.chars().filter(seen).collect() } else { marks }
+}
+
+/// Whether `c` joins the letter before it.
+fn extends(c: char) -> bool {
+    let mut bytes = [0; 4];
+    ["a", c.encode_utf8(&mut bytes)].concat().graphemes(true).count() == 1
+}
+
 /// `text` with each of `missing` as its code point, set off from its neighbours.
 fn spell(text: &str, missing: &[char]) -> String {
     if missing.is_empty() {
@@ -172,6 +184,13 @@ fn spell(text: &str, missing: &[char]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_cluster_the_marks_are_spelt() {
+        assert_eq!(misfits("7\u{93f}"), ['\u{93f}']);
+        assert_eq!(misfits("我"), ['我']);
+        assert_eq!(misfits("\u{200d}"), []);
+    }
 
     #[test]
     fn missing_characters_are_spelt_apart() {

@@ -71,7 +71,9 @@ impl Raster {
         rtl: bool,
         kind: Type,
     ) -> Label {
-        let images = glyphs.iter().filter_map(|glyph| {
+        // whatever was tried before, the box for what a font lacks is never drawn
+        let there = glyphs.iter().filter(|glyph| !glyph.is_missing());
+        let images = there.filter_map(|glyph| {
             let image = self.0.get_image(fonts, glyph.key).clone()?;
             (!image.data.is_empty()).then(|| Placed::new(glyph, image))
         });
