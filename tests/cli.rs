@@ -384,6 +384,22 @@ fn words_and_no_special() {
 }
 
 #[test]
+fn what_was_assumed_is_said() {
+    let dir = TempDir::new().unwrap();
+    let vocab = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/all-MiniLM-L6-v2-f16/vocab.txt");
+    fs::copy(vocab, dir.path().join("vocab.txt")).unwrap();
+    let args = ["some text", "--tokenizer", "vocab.txt", "--heads", "L0H0"];
+    let ran = attnviz(dir.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.starts_with("note: ") && ran.err.contains("vocab.txt"), "{}", ran.err);
+    assert_eq!(attnviz(dir.path(), &[&args[..], &["-q"]].concat()).err, "");
+
+    let ran = attnviz(dir.path(), &["我爱自然语言处理", "--heads", "L0H0"]);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+    assert!(ran.err.contains("7 of 8") && ran.err.contains("bert-base-chinese"), "{}", ran.err);
+}
+
+#[test]
 fn repeated_tokens_stay_apart() {
     let dir = TempDir::new().unwrap();
     let args = ["the the the cat and the the cat", "--heads", "L0H0", "--json"];

@@ -189,53 +189,62 @@ fn parse_tokens(path: &Path, bytes: &[u8]) -> Result<(Vec<Token>, Vec<Token>)> {
 
 /// Fills in what the entries do not say: which are special, which text and word they belong to.
 fn tokens_of(entries: Vec<TokenEntry>) -> Vec<Token> {
-    const SPECIAL: [&str; 10] = [
-        "[CLS]",
-        "[SEP]",
-        "[PAD]",
-        "<s>",
-        "</s>",
-        "<pad>",
-        "<|endoftext|>",
-        "<bos>",
-        "<eos>",
-        "<cls>",
-    ];
     // with one of these marks in the list, a piece without it goes on with the word before
-    let starts = |e: &TokenEntry| matches!(e, TokenEntry::Text(t) if t.starts_with(['Ġ', '▁']));
+    let starts = |e: &TokenEntry| matches!(e, TokenEntry::Text(text) if text.starts_with(MARKS));
     let marked = entries.iter().any(starts);
-    let (mut sequence, mut next, mut open, mut typed) = (0, 0, false, false);
+    let (mut sequence, mut words, mut open, mut typed) = (0, 0, false, false);
     let mut tokens = Vec::with_capacity(entries.len());
     for entry in entries {
         let mut token = match entry {
             TokenEntry::Full { text, special, sequence, word, unknown } => {
-                let special = special.unwrap_or_else(|| SPECIAL.contains(&text.as_str()));
+                let special = special.unwrap_or_else(|| is_special(&text));
                 Token { text, special, sequence, word, unknown, ..Token::default() }
             }
+            TokenEntry::Text(text) if is_special(&text) => {
+                Token { text, special: true, ..Token::default() }
+            }
             TokenEntry::Text(text) => {
-                let special = SPECIAL.contains(&text.as_str());
-                let begins =
-                    if marked { text.starts_with(['Ġ', '▁']) } else { !text.starts_with("##") };
-                let shown = text.trim_start_matches(['Ġ', '▁']);
-                let shown = if marked && !shown.is_empty() { shown.to_owned() } else { text };
-                if !special {
-                    next += usize::from(begins || !open);
-                }
-                let word = (!special).then(|| next - 1);
-                Token { text: shown, special, word, ..Token::default() }
+                let begins = if marked { text.starts_with(MARKS) } else { !text.starts_with("##") };
+                words += usize::from(begins || !open);
+                Token { text: unmarked(text), word: Some(words - 1), ..Token::default() }
             }
         };
-        if token.special {
-            // a special token after typed ones ends the first text of a pair
-            if typed && sequence == 0 {
-                (sequence, next) = (1, 0);
-            }
-        } else {
+        if !token.special {
             typed = true;
             token.sequence = token.sequence.or(Some(sequence));
+        } else if typed && sequence == 0 {
+            // a special token after typed ones ends the first text of a pair
+            (sequence, words) = (1, 0);
         }
         open = !token.special;
         tokens.push(token);
     }
     tokens
+}
+
+/// What byte-level and SentencePiece tokenizers write for a space before a word.
+const MARKS: [char; 2] = ['Ġ', '▁'];
+
+fn unmarked(text: String) -> String {
+    match text.trim_start_matches(MARKS) {
+        "" => text,
+        word => word.to_owned(),
+    }
+}
+
+/// The names that special tokens have in most vocabularies.
+fn is_special(text: &str) -> bool {
+    matches!(
+        text,
+        "[CLS]"
+            | "[SEP]"
+            | "[PAD]"
+            | "<s>"
+            | "</s>"
+            | "<pad>"
+            | "<|endoftext|>"
+            | "<bos>"
+            | "<eos>"
+            | "<cls>"
+    )
 }

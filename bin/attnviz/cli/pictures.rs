@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use attnviz::analysis::{merge_words, without_special};
 use attnviz::output::{Manifest, OutputFolder, slug};
-use attnviz::picture::{Format, Style, TextEngine, View, grid, heatmap};
+use attnviz::picture::{Format, Ranges, Style, TextEngine, View, grid, heatmap};
 use attnviz::{Attention, Head, Result, Token};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
@@ -112,6 +112,7 @@ pub fn draw(
     formats.sort_by_key(|format| format.extension());
     formats.dedup();
     let style = style(&args.picture);
+    let ranges = style.scale.resolve(&shown.attention);
     let notes: Vec<String> = shown.notes.iter().chain(&named.notes).cloned().collect();
     let jobs = jobs(&shown.attention, &formats);
     let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
@@ -125,44 +126,55 @@ pub fn draw(
         ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
     };
     let folder = OutputFolder::claim(&args.out, &slug(&named.text), manifest, args.force)?;
-    let ranges = style.scale.resolve(&shown.attention);
-    jobs.par_iter().try_for_each(|(name, job, format)| {
-        let attention = &shown.attention;
-        let bytes = match job {
-            Job::Grid => grid(attention, &source.model, &notes, &style, *format, engine)?,
-            Job::Head(at) => {
-                let head = attention.heads[*at].head;
-                let view = View::head(attention, head, &source.model, &ranges)?;
-                let view = match &shown.lost {
-                    Some(lost) => view.with_lost(lost[*at].clone())?,
-                    None => view,
-                };
-                heatmap(&noted(view, &notes), &style, *format, engine)?
-            }
-            Job::Mean(layer) => {
-                let view = View::mean(attention, *layer, &source.model, &ranges)?;
-                let view = match mean_lost(shown, *layer) {
-                    Some(lost) => view.with_lost(lost)?,
-                    None => view,
-                };
-                heatmap(&noted(view, &notes), &style, *format, engine)?
-            }
-        };
-        folder.write(name, &bytes)
-    })?;
-    let count = |want: fn(&Job) -> bool| jobs.iter().filter(|(_, job, _)| want(job)).count();
+    let drawing = Drawing { model: &source.model, shown, notes, style, ranges, engine };
+    jobs.par_iter()
+        .try_for_each(|(name, job, format)| folder.write(name, &drawing.render(job, *format)?))?;
+    let count = |want: fn(&Job) -> bool| {
+        jobs.iter().filter(|(_, job, format)| *format == formats[0] && want(job)).count()
+    };
     Ok(Written {
         folder: folder.finish()?,
-        heads: count(|job| matches!(job, Job::Head(_))) / formats.len().max(1),
-        means: count(|job| matches!(job, Job::Mean(_))) / formats.len().max(1),
+        heads: count(|job| matches!(job, Job::Head(_))),
+        means: count(|job| matches!(job, Job::Mean(_))),
         grid: count(|job| matches!(job, Job::Grid)) > 0,
         files,
     })
 }
 
-fn noted(mut view: View, notes: &[String]) -> View {
-    view.notes.extend_from_slice(notes);
-    view
+/// What all pictures of one input share.
+struct Drawing<'a> {
+    model: &'a str,
+    shown: &'a Shown<'a>,
+    notes: Vec<String>,
+    style: Style,
+    ranges: Ranges,
+    engine: &'a TextEngine,
+}
+
+impl Drawing<'_> {
+    fn render(&self, job: &Job, format: Format) -> Result<Vec<u8>> {
+        let attention = &self.shown.attention;
+        let (view, lost) = match *job {
+            Job::Grid => {
+                return grid(attention, self.model, &self.notes, &self.style, format, self.engine);
+            }
+            Job::Head(at) => {
+                let head = attention.heads[at].head;
+                let lost = self.shown.lost.as_ref().map(|lost| lost[at].clone());
+                (View::head(attention, head, self.model, &self.ranges)?, lost)
+            }
+            Job::Mean(layer) => (
+                View::mean(attention, layer, self.model, &self.ranges)?,
+                mean_lost(self.shown, layer),
+            ),
+        };
+        let mut view = match lost {
+            Some(lost) => view.with_lost(lost)?,
+            None => view,
+        };
+        view.notes.extend_from_slice(&self.notes);
+        heatmap(&view, &self.style, format, self.engine)
+    }
 }
 
 /// What the rows of a layer's mean lost: the mean of what its heads lost.

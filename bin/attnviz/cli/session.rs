@@ -29,7 +29,8 @@ pub fn load(args: &ModelArgs, options: &LoadOptions, console: &Console) -> Resul
     };
     let files = hub::resolve(&request, &HubEnv::from_env(), &Download::new(console))?;
     let model = Model::open(&files, options)?;
-    for note in &model.report().notes {
+    let assumed = model.tokenizer().map(|tokenizer| tokenizer.notes()).unwrap_or_default();
+    for note in model.report().notes.iter().chain(assumed) {
         console.note(note);
     }
     if !model.report().unused.is_empty() {
