@@ -17,9 +17,9 @@ use crate::tokens::Token;
 pub enum Site {
     /// Output of the embeddings, layer 0 only: `[B,T,D]`.
     Embedding,
-    /// Projected queries: `[B,H,T,K]`.
+    /// Projected queries, turned by position where the model does that: `[B,H,T,K]`.
     Query,
-    /// Projected keys: `[B,H,S,K]`.
+    /// Projected keys, likewise: `[B,H,S,K]`.
     Key,
     /// Projected values: `[B,H,S,K]`.
     Value,

@@ -21,7 +21,7 @@ fn numbers_of(model: &Model, golden: &str) -> (Vec<f32>, Vec<f32>) {
     let run = record(model, &Golden::open(golden).batch(), &[]);
     let layers = 0..model.config().layers();
     let probs = layers.flat_map(|layer| numbers(run.kept(layer, Site::Probs))).collect();
-    let logits = model.head(&run.hidden).expect("head").logits;
+    let logits = model.head(&run.hidden, &run.batch).expect("head").logits;
     (probs, logits.map(|l| numbers(&l)).unwrap_or_default())
 }
 
@@ -243,7 +243,7 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
         ("hidden_size", json!(1e30), "expected a whole number up to 1048576, found 1e+30"),
         ("hidden_size", json!("32"), "expected a whole number up to 1048576, found \"32\""),
         ("layer_norm_eps", json!([1]), "`layer_norm_eps`: expected a number, found [1]"),
-        ("model_type", json!("mamba"), "expected a family that attnviz runs (bert), found `mamba`"),
+        ("model_type", json!("mamba"), "expected a family that attnviz runs (bert, roberta, "),
         ("model_type", json!(7), "`model_type`: expected a string, found 7"),
         ("pruned_heads", json!({"9": [0]}), "`pruned_heads`: expected {layer: [heads]}"),
         ("pruned_heads", json!({"0": [4]}), "found head 4 of layer 0"),
@@ -253,7 +253,7 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
         ("max_position_embeddings", json!(65), "is [64, 32], expected [65, 32]"),
         ("type_vocab_size", json!(1), "is [2, 32], expected [1, 32]"),
         ("intermediate_size", json!(1 << 20), "expected [1048576, 32]"),
-        ("hidden_size", json!(1 << 20), "expected [2, 1048576]"),
+        ("hidden_size", json!(1 << 20), "expected [120, 1048576]"),
         ("num_hidden_layers", json!(1 << 20), "expected at most 1048576 heads in all"),
         ("intermediate_size", json!(63), "expected [63, 32]"),
     ] {
@@ -371,7 +371,7 @@ fn token_classification_gives_a_score_per_token_and_class() {
         .with("classifier.bias", zeros(&[5], DType::F32));
     let model = tokens.open().expect("loads");
     let run = record(&model, &Golden::open("bert_model").batch(), &[]);
-    let logits = model.head(&run.hidden).expect("head").logits.expect("logits");
+    let logits = model.head(&run.hidden, &run.batch).expect("head").logits.expect("logits");
     assert_eq!(logits.dims(), [3, 12, 5]);
     let sums = numbers(&run.hidden.sum(2).expect("sums"));
     for (scores, sum) in numbers(&logits).chunks(5).zip(sums) {

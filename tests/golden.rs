@@ -49,11 +49,16 @@ fn check(golden: &Golden, config: Option<&str>) {
         let probs = run.kept(layer, Site::Probs);
         hold(&format!("attentions.{layer}"), probs, Some(2), ATTENTION);
         let state = format!("hidden_states.{}", layer + 1);
-        hold(&state, run.hidden_state(layer + 1), Some(1), hidden_bound);
+        let last = layer + 1 == model.config().layers(); // behind the final norm, if any
+        let got = if last { &run.hidden } else { run.hidden_state(layer + 1) };
+        hold(&state, got, Some(1), hidden_bound);
     }
     let output_bound = stage_bound(golden, "f32_vs_f64_outputs");
-    let outputs = model.head(&run.hidden).expect("head");
-    let logits_axis = outputs.logits.as_ref().and_then(|l| (l.rank() == 3).then_some(1));
+    let outputs = model.head(&run.hidden, &run.batch).expect("head");
+    let logits_axis = outputs
+        .logits
+        .as_ref()
+        .and_then(|l| (l.dims()[..2] == [batch.ids.nrows(), batch.ids.ncols()]).then_some(1));
     let mut compared = 0;
     for (stage, got, axis) in [
         ("last_hidden_state", Some(&run.hidden), Some(1)),
@@ -88,6 +93,17 @@ goldens! {
     bert_mlm_legacy_names: None;
     bert_relative_key: None;
     bert_relative_key_query: None;
+    roberta_mlm: None, Some("config.v4.json");
+    xlm_roberta: None, Some("config.v4.json");
+    xlm_roberta_seqcls: None, Some("config.v4.json");
+    camembert_mlm: None, Some("config.v4.json");
+    distilbert_mlm: None, Some("config.v4.json");
+    albert_mlm: None, Some("config.v4.json");
+    electra_pretraining: None, Some("config.v4.json");
+    electra_model: None, Some("config.v4.json");
+    mpnet_model: None, Some("config.v4.json");
+    deberta_v2_model: None, Some("config.v4.json");
+    modernbert_mlm: None, Some("config.v4.json");
 }
 
 /// Gates scale a head's context; what is recorded stays a distribution, and times the gate it is
@@ -114,7 +130,7 @@ fn gates_agree_with_head_mask() {
         let off = worst(&got, want, Some(2), &batch.mask);
         assert!(off <= ATTENTION, "layer {layer}: off by {off:.1e}");
     }
-    let logits = model.head(&run.hidden).expect("head").logits.expect("logits");
+    let logits = model.head(&run.hidden, &run.batch).expect("head").logits.expect("logits");
     let off = worst(&logits, golden.tensor("head_mask.logits"), Some(1), &batch.mask);
     let bound = stage_bound(&golden, "f32_vs_f64_outputs");
     assert!(off <= bound, "logits off by {off:.1e}");
@@ -134,7 +150,7 @@ fn gate_0_agrees_with_pruning() {
     }
     assert!(!gates.is_empty());
     let run = record(&model, &batch, &gates);
-    let logits = model.head(&run.hidden).expect("head").logits.expect("logits");
+    let logits = model.head(&run.hidden, &run.batch).expect("head").logits.expect("logits");
     let off = worst(&logits, golden.tensor("pruned.logits"), Some(1), &batch.mask);
     let bound = stage_bound(&golden, "f32_vs_f64_outputs");
     assert!(off <= bound, "logits off by {off:.1e}");
@@ -159,7 +175,7 @@ fn check_real(golden: &Golden, model: &attnviz::Model, encodings: &[attnviz::tok
         }
         hold("attentions", &attentions);
         hold("last_hidden_state", &numbers(&hidden));
-        let pooled = model.head(&hidden).expect("head").pooler_output.expect("pooled");
+        let pooled = model.head(&hidden, &batch).expect("head").pooler_output.expect("pooled");
         hold("pooler_output", &numbers(&pooled));
     }
 }

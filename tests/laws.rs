@@ -33,8 +33,24 @@ fn everything(model: &Model, batch: &Batch, changes: &[Intervention]) -> (Tensor
     (hidden, recorder.into_trace())
 }
 
+/// One checkpoint of each family and kind of position.
 fn goldens() -> Vec<Golden> {
-    ["bert_model", "bert_relative_key", "bert_relative_key_query"].map(Golden::open).into()
+    [
+        "bert_model",
+        "bert_relative_key",
+        "bert_relative_key_query",
+        "roberta_mlm",
+        "xlm_roberta",
+        "camembert_mlm",
+        "distilbert_mlm",
+        "albert_mlm",
+        "electra_model",
+        "mpnet_model",
+        "deberta_v2_model",
+        "modernbert_mlm",
+    ]
+    .map(Golden::open)
+    .into()
 }
 
 #[test]
@@ -303,7 +319,7 @@ fn gate_0_equals_pruned_heads() {
         let off = worst(&kept.tensor, want, Some(2), &batch.mask);
         assert!(off <= 1e-5, "layer {layer}: {off:.1e}");
     }
-    let logits = pruned.head(&cut.hidden).expect("head").logits.expect("logits");
+    let logits = pruned.head(&cut.hidden, &cut.batch).expect("head").logits.expect("logits");
     let off = worst(&logits, golden.tensor("pruned.logits"), Some(1), &batch.mask);
     assert!(off <= 2e-5, "logits: {off:.1e}"); // 3 × the float32-float64 distance in info.json
 }

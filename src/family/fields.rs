@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::config::Activation;
 use crate::error::{Error, Result};
 
 /// Most layers, heads or any other count whose size decides an allocation.
@@ -135,6 +136,11 @@ impl Fields {
                 Err(self.wrong(key, format!("one of {}", known.join(", ")), format!("`{text}`")))
             }
         }
+    }
+
+    /// An activation by any of its names.
+    pub fn activation(&self, key: &str) -> Result<Option<Activation>> {
+        self.choice(key, &Activation::NAMES)
     }
 
     /// Refuses a flag that is on, because it would change the result.

@@ -3,7 +3,15 @@
 
 pub(crate) mod fields;
 
+mod albert;
 mod bert;
+mod common;
+mod deberta_v2;
+mod distilbert;
+mod electra;
+mod modernbert;
+mod mpnet;
+mod roberta;
 
 use std::path::Path;
 
@@ -29,7 +37,18 @@ pub(crate) struct Family {
     pub read: fn(&Fields) -> Result<Config>,
 }
 
-const FAMILIES: &[&Family] = &[&bert::BERT];
+const FAMILIES: &[&Family] = &[
+    &bert::BERT,
+    &roberta::ROBERTA,
+    &roberta::XLM_ROBERTA,
+    &roberta::CAMEMBERT,
+    &distilbert::DISTILBERT,
+    &albert::ALBERT,
+    &electra::ELECTRA,
+    &mpnet::MPNET,
+    &deberta_v2::DEBERTA_V2,
+    &modernbert::MODERNBERT,
+];
 
 /// The family that a `model_type` names.
 ///

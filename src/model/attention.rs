@@ -3,8 +3,11 @@
 
 use candle_core::Tensor;
 
+use super::distance::Distances;
 use super::intervene::{self, At};
-use super::ops::{Attend, Attended, Distances, Linear, Then, finish};
+use super::ops::{Linear, Then, finish};
+use super::rotary::Rotary;
+use super::scores::{Attend, Attended};
 use crate::error::Result;
 use crate::trace::{Intervention, Recorder, Site, Stack};
 
@@ -64,7 +67,12 @@ pub(crate) struct Attention {
     /// Original numbers of the heads that are left.
     pub heads: Vec<usize>,
     pub head_dim: usize,
+    /// What products of queries and keys are multiplied by.
+    pub scale: f64,
     pub distances: Option<Distances>,
+    pub rotary: Option<Rotary>,
+    /// Furthest distance of a visible key.
+    pub window: Option<usize>,
 }
 
 impl Attention {
@@ -87,15 +95,21 @@ impl Attention {
         let part = |i: usize| -> Result<Tensor> {
             Ok(qkv.narrow(2, i, 1)?.squeeze(2)?.transpose(1, 2)?) // [B, H, T, K]
         };
-        let query = pass.visit(Site::Query, part(0)?, &self.heads)?;
-        let key = pass.visit(Site::Key, part(1)?, &self.heads)?;
+        let turned = |x: Tensor| match &self.rotary {
+            Some(rotary) => rotary.turn(&x),
+            None => Ok(x),
+        };
+        let query = pass.visit(Site::Query, turned(part(0)?)?, &self.heads)?;
+        let key = pass.visit(Site::Key, turned(part(1)?)?, &self.heads)?;
         let value = pass.visit(Site::Value, part(2)?, &self.heads)?;
         let attend = Attend {
             query: &query,
             key: &key,
             value: &value,
             bias: pass.bias,
+            window: self.window,
             distances: self.distances.as_ref(),
+            scale: self.scale,
         };
         let context = self.context(&attend, pass)?; // [B, H, T, K]
         let context = pass.visit(Site::Context, context, &self.heads)?;

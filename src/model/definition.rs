@@ -3,7 +3,8 @@
 
 use candle_core::{Device, Tensor};
 
-use super::ops::{Attend, Distances};
+use super::distance::{Distances, Index};
+use super::scores::Attend;
 
 /// Numbers in (−1, 1) from a small generator.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
@@ -21,7 +22,7 @@ struct Case {
     key: Vec<f32>,
     value: Vec<f32>,
     bias: Vec<f32>,
-    table: Option<(Vec<f32>, bool)>, // rows max − 1 − i + j
+    table: Option<(Vec<f32>, bool)>, // rows max − 1 + i − j
 }
 
 const MAX: usize = 96;
@@ -59,7 +60,7 @@ impl Case {
                         let key = row(&self.key, s, j);
                         let mut score: f64 = q.iter().zip(&key).map(|(a, b)| a * b).sum();
                         if let Some((table, with_keys)) = &self.table {
-                            let term = &table[(MAX - 1 - i + j) * k..][..k];
+                            let term = &table[(MAX - 1 + i - j) * k..][..k];
                             for c in 0..k {
                                 let own = if *with_keys { key[c] } else { 0.0 };
                                 score += (q[c] + own) * f64::from(term[c]);
@@ -99,11 +100,16 @@ impl Case {
 
     fn distances(&self) -> Option<Distances> {
         let k = self.sizes[4];
-        self.table.as_ref().map(|(table, with_keys)| Distances {
-            table: Tensor::from_slice(table, (2 * MAX - 1, k), &Device::Cpu).expect("tensor"),
-            max: MAX,
-            with_keys: *with_keys,
+        self.table.as_ref().map(|(table, with_keys)| {
+            let table = Tensor::from_slice(table, (1, 2 * MAX - 1, k), &Device::Cpu);
+            let table = table.expect("tensor");
+            let key = with_keys.then(|| table.clone());
+            Distances { index: Index::Plain { max: MAX }, query: Some(table), key, bias: None }
         })
+    }
+
+    fn scale(&self) -> f64 {
+        1.0 / (self.sizes[4] as f64).sqrt()
     }
 }
 
@@ -140,7 +146,15 @@ fn hold(case: &Case) {
         |t: &Tensor| t.transpose(1, 2).and_then(|t| t.contiguous()).and_then(|t| t.transpose(1, 2));
     let [wide_query, wide_key, wide_value] = [&query, &key, &value].map(|t| wide(t).expect("view"));
     for (query, key, value) in [(&query, &key, &value), (&wide_query, &wide_key, &wide_value)] {
-        let attend = Attend { query, key, value, bias: &bias, distances: distances.as_ref() };
+        let attend = Attend {
+            query,
+            key,
+            value,
+            bias: &bias,
+            window: None,
+            distances: distances.as_ref(),
+            scale: case.scale(),
+        };
         let batched = attend.probs(&attend.scores().expect("scores")).expect("probs");
         close("batched probabilities", &batched, &probs);
         let mixed = batched.matmul(&value.contiguous().expect("value")).expect("context");
@@ -187,7 +201,15 @@ fn scores_of_ten_thousand_and_hidden_rows() {
     // every key of an example hidden: uniform, as in the reference
     case.bias.fill(f32::MIN);
     let [query, key, value, bias] = case.tensors();
-    let attend = Attend { query: &query, key: &key, value: &value, bias: &bias, distances: None };
+    let attend = Attend {
+        query: &query,
+        key: &key,
+        value: &value,
+        bias: &bias,
+        window: None,
+        distances: None,
+        scale: case.scale(),
+    };
     let tiled = attend.in_tiles(&[0, 1], &[0, 1]).expect("runs").expect("on the CPU");
     let batched = attend.probs(&attend.scores().expect("scores")).expect("probs");
     close("tiled", &tiled.probs.expect("kept"), &[1.0 / 6.0; 2 * 2 * 6 * 6]);
@@ -199,7 +221,15 @@ fn heads_that_are_kept_are_the_ones_asked_for() {
     let case = Case::new([2, 4, 5, 5, 8], 1.0, None);
     let (probs, _) = case.loop_over_heads();
     let [query, key, value, bias] = case.tensors();
-    let attend = Attend { query: &query, key: &key, value: &value, bias: &bias, distances: None };
+    let attend = Attend {
+        query: &query,
+        key: &key,
+        value: &value,
+        bias: &bias,
+        window: None,
+        distances: None,
+        scale: case.scale(),
+    };
     let tiled = attend.in_tiles(&[], &[1, 3]).expect("runs").expect("on the CPU");
     let want: Vec<f64> =
         [1, 3, 5, 7].iter().flat_map(|&h| probs[h * 25..][..25].to_vec()).collect();

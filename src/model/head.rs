@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::ops::{Linear, Norm, Then};
-use crate::config::Activation;
+use crate::config::{Activation, Pooling};
 use crate::error::Result;
 use crate::weights::Table;
 
@@ -14,12 +14,29 @@ use crate::weights::Table;
 pub(crate) enum TaskHead {
     /// The pooler, where the file has one.
     Encoder { pooler: Option<Linear> },
-    /// transform, norm, decoder: a distribution over the vocabulary for each token.
-    MaskedLm { transform: Linear, activation: Activation, norm: Norm, decoder: Decoder },
-    /// Class scores of the text: a linear map of the pooled first token.
-    Sequence { pooler: Linear, classifier: Linear },
+    /// A distribution over the vocabulary for each token.
+    MaskedLm { transform: Transform, decoder: Decoder },
+    /// Class scores of the text: a linear map of its transformed first token or mean.
+    Sequence { transform: Transform, pooling: Pooling, classifier: Linear },
     /// Class scores of each token.
-    Token { classifier: Linear },
+    Token { transform: Option<Transform>, classifier: Linear },
+    /// One score for each token.
+    Replaced { transform: Transform, output: Linear },
+}
+
+/// A linear map, an activation and, in some heads, a norm.
+#[derive(Clone)]
+pub(crate) struct Transform {
+    pub map: Linear,
+    pub activation: Activation,
+    pub norm: Option<Norm>,
+}
+
+impl Transform {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = self.map.forward(x, None, Then::Activate(self.activation))?;
+        self.norm.as_ref().map_or(Ok(x.clone()), |norm| norm.forward(&x))
+    }
 }
 
 /// What a task's head gives.
@@ -27,36 +44,49 @@ pub(crate) enum TaskHead {
 pub struct HeadOutputs {
     /// tanh of a linear map of the first token, of models without another head: `[B,D]`.
     pub pooler_output: Option<Tensor>,
-    /// `[B,T,V]` of a masked-LM head, `[B,labels]` or `[B,T,labels]` of a classifier.
+    /// `[B,T,V]` of a masked-LM head, `[B,labels]` or `[B,T,labels]` of a classifier, `[B,T]` of
+    /// replaced tokens.
     pub logits: Option<Tensor>,
 }
 
 impl TaskHead {
-    /// `hidden` [B, T, D] is the output of the last layer.
-    pub fn forward(&self, hidden: &Tensor) -> Result<HeadOutputs> {
-        let pooled = |pooler: &Linear| -> Result<Tensor> {
-            let first = hidden.narrow(1, 0, 1)?.squeeze(1)?; // [B, D]
-            pooler.forward(&first, None, Then::Activate(Activation::Tanh))
-        };
+    /// `hidden` [B, T, D] is the output of the last layer; `real` [B, T] is 1 for real positions.
+    pub fn forward(&self, hidden: &Tensor, real: &Tensor) -> Result<HeadOutputs> {
+        let first = || -> Result<Tensor> { Ok(hidden.narrow(1, 0, 1)?.squeeze(1)?) }; // [B, D]
         let mut outputs = HeadOutputs::default();
-        match self {
+        outputs.logits = Some(match self {
             Self::Encoder { pooler } => {
-                outputs.pooler_output = pooler.as_ref().map(pooled).transpose()?;
+                let tanh = Then::Activate(Activation::Tanh);
+                let pooled = pooler.as_ref().map(|map| map.forward(&first()?, None, tanh));
+                outputs.pooler_output = pooled.transpose()?;
+                return Ok(outputs);
             }
-            Self::MaskedLm { transform, activation, norm, decoder } => {
-                let x = transform.forward(hidden, None, Then::Activate(*activation))?;
-                outputs.logits = Some(decoder.forward(&norm.forward(&x)?)?);
+            Self::MaskedLm { transform, decoder } => {
+                decoder.forward(&transform.forward(hidden)?)?
             }
-            Self::Sequence { pooler, classifier } => {
-                let pooled = pooled(pooler)?;
-                outputs.logits = Some(classifier.forward(&pooled, None, Then::Nothing)?);
+            Self::Sequence { transform, pooling, classifier } => {
+                let pooled = match pooling {
+                    Pooling::First => first()?,
+                    Pooling::Mean => mean(hidden, real)?,
+                };
+                classifier.forward(&transform.forward(&pooled)?, None, Then::Nothing)?
             }
-            Self::Token { classifier } => {
-                outputs.logits = Some(classifier.forward(hidden, None, Then::Nothing)?);
+            Self::Token { transform, classifier } => {
+                let x = transform.as_ref().map(|t| t.forward(hidden)).transpose()?;
+                classifier.forward(x.as_ref().unwrap_or(hidden), None, Then::Nothing)?
             }
-        }
+            Self::Replaced { transform, output } => {
+                output.forward(&transform.forward(hidden)?, None, Then::Nothing)?.squeeze(2)?
+            }
+        });
         Ok(outputs)
     }
+}
+
+/// Mean over the real positions: [B, D].
+fn mean(hidden: &Tensor, real: &Tensor) -> Result<Tensor> {
+    let real = real.unsqueeze(2)?; // [B, T, 1]
+    Ok(hidden.broadcast_mul(&real)?.sum(1)?.broadcast_div(&real.sum(1)?)?)
 }
 
 /// A linear map to the vocabulary whose matrix, usually the word embedding itself, stays as it is

@@ -4,6 +4,7 @@ mod attention;
 mod block;
 #[cfg(test)]
 mod definition;
+mod distance;
 mod embed;
 mod head;
 mod intervene;
@@ -11,8 +12,10 @@ mod kernel;
 mod load;
 mod ops;
 mod report;
+mod rotary;
+mod scores;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{Device, Tensor};
 
 use crate::config::{Config, Task};
 use crate::error::{Error, Result};
@@ -22,11 +25,12 @@ use crate::tokens::{Batch, Tokenizer};
 use crate::trace::{Intervention, Recorder, Site, Stack};
 use crate::weights::{Checkpoint, Weights};
 use attention::Pass;
-use block::Block;
+use block::{Block, Convolve};
 use embed::Embeddings;
 pub use head::HeadOutputs;
 use head::TaskHead;
 use load::Loader;
+use ops::Norm;
 pub use report::Report;
 
 /// How to load a model.
@@ -51,6 +55,8 @@ pub struct Model {
     device: Device,
     embeddings: Embeddings,
     blocks: Vec<Block>,
+    convolve: Option<Convolve>,
+    final_norm: Option<Norm>,
     head: TaskHead,
     tokenizer: Option<Tokenizer>,
 }
@@ -127,10 +133,21 @@ impl Model {
         );
         let loader = Loader { weights: &weights, config: &config, device: &options.device };
         let (embeddings, blocks, head) = (loader.embeddings()?, loader.blocks()?, loader.head()?);
+        let (convolve, final_norm) = (loader.convolve()?, loader.final_norm()?);
         let left: Vec<String> = left.into_iter().filter(|raw| !family.is_buffer(raw)).collect();
         let report = Report::new(files, &config, &weights, left, notes);
         let device = options.device.clone();
-        Ok(Self { config, report, device, embeddings, blocks, head, tokenizer: None })
+        Ok(Self {
+            config,
+            report,
+            device,
+            embeddings,
+            blocks,
+            convolve,
+            final_norm,
+            head,
+            tokenizer: None,
+        })
     }
 
     /// Sizes and choices.
@@ -167,12 +184,8 @@ impl Model {
         if batch.ids.is_empty() {
             return Err(Error::input("batch", "no tokens"));
         }
-        let (b, t) = batch.ids.dim();
-        let mask: Vec<f32> = batch.mask.iter().map(|&m| if m == 0 { 0.0 } else { 1.0 }).collect();
-        let bias = mask.iter().map(|&m| if m == 0.0 { f32::MIN } else { 0.0 }).collect();
-        let real = Tensor::from_vec(mask, (b, t), &Device::Cpu)?.to_device(&self.device)?;
-        let bias = Tensor::from_vec::<_, f32>(bias, (b, t), &Device::Cpu)?;
-        let bias = bias.to_device(&self.device)?;
+        let real = self.real(batch)?;
+        let bias = ((real.affine(-1.0, 1.0)?) * f64::from(f32::MIN))?;
         let mut pass = Pass {
             stack: Stack::Encoder,
             layer: 0,
@@ -181,21 +194,33 @@ impl Model {
             recorder,
             interventions,
         };
-        let embedded = self.embeddings.forward(batch, &self.device)?;
-        let mut x = pass.visit(Site::Embedding, embedded, &[])?;
+        let embedded = self.embeddings.forward(batch, &real)?;
+        let embedded = pass.visit(Site::Embedding, embedded, &[])?;
+        let mut x = embedded.clone();
         for (layer, block) in self.blocks.iter().enumerate() {
             pass.layer = layer;
             x = block.forward(&x, &mut pass)?;
+            if let (0, Some(convolve)) = (layer, &self.convolve) {
+                x = convolve.forward(&embedded, &x, &real)?;
+            }
+            x = pass.visit(Site::Residual, x, &[])?;
         }
-        Ok(x.to_dtype(DType::F32)?)
+        self.final_norm.as_ref().map_or(Ok(x.clone()), |norm| norm.forward(&x))
     }
 
-    /// Puts the task's head on the output of [`Model::forward`].
+    /// 1 for real positions, 0 for padding: [B, T].
+    fn real(&self, batch: &Batch) -> Result<Tensor> {
+        let real: Vec<f32> = batch.mask.iter().map(|&m| if m == 0 { 0.0 } else { 1.0 }).collect();
+        let real = Tensor::from_vec(real, batch.mask.dim(), &Device::Cpu)?;
+        Ok(real.to_device(&self.device)?)
+    }
+
+    /// Puts the task's head on the output of [`Model::forward`] for the same batch.
     ///
     /// # Errors
     /// [`Error::Tensor`] where `hidden` is not `[B, T, D]`.
-    pub fn head(&self, hidden: &Tensor) -> Result<HeadOutputs> {
-        self.head.forward(hidden)
+    pub fn head(&self, hidden: &Tensor, batch: &Batch) -> Result<HeadOutputs> {
+        self.head.forward(hidden, &self.real(batch)?)
     }
 }
 
@@ -219,10 +244,12 @@ fn task(
         return Ok(Task::Encoder);
     }
     let has = |name: &str| weights.has(name);
-    Ok(match (has("mlm.transform.weight"), has("classifier.weight"), has("pooler.weight")) {
-        (true, _, _) => Task::MaskedLm,
-        (_, true, true) => Task::SequenceClassification,
-        (_, true, false) => Task::TokenClassification,
-        _ => Task::Encoder,
+    let pooled = has("pooler.weight") || has("sequence.transform.weight");
+    Ok(match (has("classifier.weight"), has("mlm.transform.weight")) {
+        (true, shared) if pooled || shared => Task::SequenceClassification,
+        (true, _) => Task::TokenClassification,
+        (false, true) => Task::MaskedLm,
+        (false, false) if has("replaced.transform.weight") => Task::ReplacedTokens,
+        (false, false) => Task::Encoder,
     })
 }

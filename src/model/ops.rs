@@ -3,7 +3,6 @@
 
 use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 
-use super::kernel::attend::{self, Heads};
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
 use crate::config::Activation;
@@ -32,7 +31,7 @@ pub(crate) struct Linear {
 }
 
 /// Runs `f` on a contiguous f32 CPU tensor's numbers; `None` where it is another kind of tensor.
-fn on_slice<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Option<R> {
+pub(super) fn on_slice<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Option<R> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Cpu(CpuStorage::F32(data)) => {
@@ -44,7 +43,7 @@ fn on_slice<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Option<R> {
 }
 
 /// Whether the crate's own loops may run: f32 on the CPU, no gradient asked for.
-fn own(tensors: &[&Tensor]) -> bool {
+pub(super) fn own(tensors: &[&Tensor]) -> bool {
     tensors
         .iter()
         .all(|t| matches!(t.device(), Device::Cpu) && t.dtype() == DType::F32 && !t.track_op())
@@ -111,7 +110,8 @@ pub(crate) fn finish(y: &Tensor, then: &Then<'_>) -> Result<Tensor> {
     }
 }
 
-fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
+/// The activation of every element.
+pub(crate) fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
     if own(&[x]) {
         let done = on_slice(&x.contiguous()?, |data| {
             let mut out = data.to_vec();
@@ -155,138 +155,5 @@ impl Norm {
         on_slice(&self.weight, |weight| {
             on_slice(&self.bias, |bias| rows::layer_norm(data, weight, bias, self.eps as f32))
         })?
-    }
-}
-
-/// Position terms by distance: `[2·max − 1, K]`, rows in the order of
-/// [`attend::Relative::table`].
-#[derive(Debug, Clone)]
-pub(crate) struct Distances {
-    pub table: Tensor,
-    pub max: usize,
-    pub with_keys: bool,
-}
-
-impl Distances {
-    /// E of each pair of query i and key j: `[T,S,K]`.
-    fn pairs(&self, t: usize, s: usize) -> Result<Tensor> {
-        let rows = (0..t).flat_map(|i| (0..s).map(move |j| (i, j)));
-        let rows: Vec<u32> =
-            rows.map(|(i, j)| (self.max - 1 + j).saturating_sub(i) as u32).collect();
-        let rows = Tensor::from_vec(rows, t * s, self.table.device())?;
-        Ok(self.table.index_select(&rows, 0)?.reshape((t, s, ()))?)
-    }
-
-    /// q_i·E_ij for `query` [B,H,T,K]: `[B,H,T,S]`.
-    fn terms(&self, query: &Tensor, s: usize) -> Result<Tensor> {
-        let (b, h, t, k) = query.dims4()?;
-        let pairs = self.pairs(t, s)?.transpose(1, 2)?.contiguous()?; // [T, K, S]
-        let rows = query.permute((2, 0, 1, 3))?.reshape((t, b * h, k))?;
-        Ok(rows.matmul(&pairs)?.reshape((t, b, h, s))?.permute((1, 2, 0, 3))?.contiguous()?)
-    }
-
-    /// k_j·E_ij for `key` [B,H,S,K]: `[B,H,T,S]`.
-    fn key_terms(&self, key: &Tensor, t: usize) -> Result<Tensor> {
-        let (b, h, s, k) = key.dims4()?;
-        let pairs = self.pairs(t, s)?.permute((1, 2, 0))?.contiguous()?; // [S, K, T]
-        let rows = key.permute((2, 0, 1, 3))?.reshape((s, b * h, k))?;
-        Ok(rows.matmul(&pairs)?.reshape((s, b, h, t))?.permute((1, 2, 3, 0))?.contiguous()?)
-    }
-}
-
-/// Queries, keys, values `[B,H,·,K]`, the key bias `[B,S]` and position terms of one attention.
-pub(crate) struct Attend<'a> {
-    pub query: &'a Tensor,
-    pub key: &'a Tensor,
-    pub value: &'a Tensor,
-    pub bias: &'a Tensor,
-    pub distances: Option<&'a Distances>,
-}
-
-/// Context `[B,H,T,K]` and, for the heads asked for, scores and probabilities `[B,·,T,S]`.
-pub(crate) struct Attended {
-    pub context: Tensor,
-    pub scores: Option<Tensor>,
-    pub probs: Option<Tensor>,
-}
-
-impl Attend<'_> {
-    /// In one pass over tiles, where the crate's own loops serve; `None` elsewhere.
-    pub fn in_tiles(&self, scores: &[usize], probs: &[usize]) -> Result<Option<Attended>> {
-        let table = self.distances.map(|d| &d.table).unwrap_or(self.bias);
-        if !own(&[self.query, self.key, self.value, self.bias, table]) {
-            return Ok(None);
-        }
-        let (b, h, t, k) = self.query.dims4()?;
-        let s = self.key.dim(2)?;
-        let (bias, table) = (self.bias.contiguous()?, table.contiguous()?);
-        let guards = [self.query, self.key, self.value, &bias, &table]
-            .map(|tensor| tensor.storage_and_layout());
-        let mut parts = Vec::with_capacity(5);
-        for (storage, layout) in &guards {
-            match &**storage {
-                Storage::Cpu(CpuStorage::F32(data)) => {
-                    parts.push((&data[layout.start_offset()..], layout.stride()));
-                }
-                _ => return Ok(None),
-            }
-        }
-        if parts[..3].iter().any(|(_, stride)| stride[3] != 1) {
-            return Ok(None);
-        }
-        let heads = |i: usize| {
-            let (data, stride) = (parts[i].0, parts[i].1);
-            Heads { data, strides: [stride[0], stride[1], stride[2]] }
-        };
-        let relative = self.distances.map(|d| attend::Relative {
-            table: parts[4].0,
-            max: d.max,
-            with_keys: d.with_keys,
-        });
-        let inputs = attend::Inputs {
-            query: heads(0),
-            key: heads(1),
-            value: heads(2),
-            bias: parts[3].0,
-            relative,
-            sizes: [b, h, t, s, k],
-        };
-        let out = attend::attend(&inputs, scores, probs);
-        let tensor = |data: Vec<f32>, shape: (usize, usize, usize, usize)| {
-            Tensor::from_vec(data, shape, &Device::Cpu)
-        };
-        let square = |data: Vec<f32>, heads: &[usize]| match heads.len() {
-            0 => Ok(None),
-            n => tensor(data, (b, n, t, s)).map(Some),
-        };
-        Ok(Some(Attended {
-            context: tensor(out.context, (b, h, t, k))?,
-            scores: square(out.scores, scores)?,
-            probs: square(out.probs, probs)?,
-        }))
-    }
-
-    /// Scaled products plus position terms, by candle's operations: `[B,H,T,S]`.
-    pub fn scores(&self) -> Result<Tensor> {
-        let (query, key) = (self.query.contiguous()?, self.key.contiguous()?);
-        let (t, k, s) = (query.dim(2)?, query.dim(3)?, key.dim(2)?);
-        let mut scores = query.matmul(&key.t()?)?; // [B, H, T, S]
-        if let Some(distances) = self.distances {
-            scores = (scores + distances.terms(&query, s)?)?;
-            if distances.with_keys {
-                scores = (scores + distances.key_terms(&key, t)?)?;
-            }
-        }
-        Ok((scores * (1.0 / (k as f64).sqrt()))?)
-    }
-
-    /// Soft-max over the visible keys, by candle's operations: `[B,H,T,S]`.
-    pub fn probs(&self, scores: &Tensor) -> Result<Tensor> {
-        let (b, s) = self.bias.dims2()?;
-        let masked = scores.broadcast_add(&self.bias.reshape((b, 1, 1, s))?)?;
-        match masked.track_op() {
-            true => Ok(candle_nn::ops::softmax(&masked, D::Minus1)?),
-            false => Ok(candle_nn::ops::softmax_last_dim(&masked)?),
-        }
     }
 }

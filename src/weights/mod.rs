@@ -248,6 +248,14 @@ impl Weights {
         Ok(out)
     }
 
+    /// A tensor of any shape as stored.
+    pub fn values(&self, name: &str, want: &[usize]) -> Result<Vec<f32>> {
+        let (stored, number) = self.find(name, want)?;
+        let mut out = vec![0.0; want.iter().product()];
+        number.decode(self.bytes(stored), &mut out);
+        Ok(out)
+    }
+
     /// A matrix `[rows, cols]` as stored.
     pub fn matrix(&self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
         self.table(name, rows, cols)?.rows_range(0, rows)

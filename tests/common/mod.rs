@@ -74,6 +74,7 @@ impl Golden {
 pub struct Run {
     pub trace: Trace,
     pub hidden: Tensor,
+    pub batch: Batch,
 }
 
 pub fn record(model: &Model, batch: &Batch, interventions: &[attnviz::Intervention]) -> Run {
@@ -82,7 +83,7 @@ pub fn record(model: &Model, batch: &Batch, interventions: &[attnviz::Interventi
         .keep(Site::Residual, Keep::All)
         .keep(Site::Probs, Keep::All);
     let hidden = model.forward(batch, &mut recorder, interventions).expect("forward");
-    Run { trace: recorder.into_trace(), hidden }
+    Run { trace: recorder.into_trace(), hidden, batch: batch.clone() }
 }
 
 impl Run {

@@ -90,7 +90,7 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
         recorder = recorder.keep(site, Keep::All);
     }
     let last = model.forward(batch, &mut recorder, &[])?;
-    let outputs = model.head(&last)?;
+    let outputs = model.head(&last, batch)?;
     let trace = recorder.into_trace();
     let mut tensors = vec![
         ("input_ids".to_owned(), whole(&batch.ids)?),
@@ -104,7 +104,7 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
     };
     let layers = model.config().layers();
     add("hidden_states.0".into(), 0, Site::Embedding);
-    for layer in 0..layers {
+    for layer in 0..layers - 1 {
         add(format!("hidden_states.{}", layer + 1), layer, Site::Residual);
     }
     for layer in 0..layers {
@@ -113,6 +113,8 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
     for (name, site) in further {
         (0..layers).for_each(|layer| add(format!("{name}.{layer}"), layer, *site));
     }
+    // behind the final norm, where there is one
+    tensors.push((format!("hidden_states.{layers}"), last.clone()));
     tensors.push(("last_hidden_state".into(), last));
     tensors.extend(outputs.pooler_output.map(|tensor| ("pooler_output".into(), tensor)));
     tensors.extend(outputs.logits.map(|tensor| ("logits".into(), tensor)));

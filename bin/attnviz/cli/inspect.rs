@@ -59,7 +59,7 @@ fn as_text(model: &Model, verbose: bool) -> String {
     row("width", format!("{}, {} inside", config.hidden_size, config.intermediate_size));
     row(
         "positions",
-        format!("{}, at most {} tokens", spelt(config.positions), config.max_positions),
+        format!("{}, at most {} tokens", config.position_kind(), config.max_positions),
     );
     row("token types", config.type_vocab_size.to_string());
     row("vocabulary", grouped(config.vocab_size));

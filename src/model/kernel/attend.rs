@@ -35,14 +35,24 @@ impl<'a> Heads<'a> {
     }
 }
 
-/// Position terms that depend on the distance of query and key (Shaw et al. 2018).
+/// Terms of the score that depend on the distance of query and key. They are looked up in rows of
+/// tables; `index[T − 1 − i + j]` is the row for query i and key j.
 #[derive(Clone, Copy)]
 pub(crate) struct Relative<'a> {
-    /// `[2·max − 1, K]`, row `max − 1 − i + j` for query i and key j.
-    pub table: &'a [f32],
-    pub max: usize,
-    /// Adds k·E as well as q·E.
-    pub with_keys: bool,
+    pub index: &'a [u32],
+    /// Adds q_i·row: `[H or 1, R, K]`.
+    pub query: Option<Table<'a>>,
+    /// Adds k_j·row: `[H or 1, R, K]`.
+    pub key: Option<Table<'a>>,
+    /// Adds the number itself, unscaled: `[H, R]`.
+    pub bias: Option<Table<'a>>,
+}
+
+/// A table of each head, or one for all where `stride` is 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Table<'a> {
+    pub data: &'a [f32],
+    pub stride: usize,
 }
 
 /// Everything that one call of [`attend`] reads.
@@ -52,7 +62,11 @@ pub(crate) struct Inputs<'a> {
     pub value: Heads<'a>,
     /// `[B, S]`, added to every score of a key: 0 visible, `f32::MIN` hidden.
     pub bias: &'a [f32],
+    /// Furthest distance of a visible key.
+    pub window: Option<usize>,
     pub relative: Option<Relative<'a>>,
+    /// What products are multiplied by.
+    pub scale: f32,
     /// B, H, T, S, K.
     pub sizes: [usize; 5],
 }
@@ -76,7 +90,7 @@ struct Work<'o> {
     probs: Option<&'o mut [f32]>,
 }
 
-/// softmax(q·kᵀ/√K + position terms + bias)·v. `scores` and `probs` list the heads to keep, in
+/// softmax(scale · q·kᵀ + position terms + bias)·v. `scores` and `probs` list the heads to keep, in
 /// ascending order.
 pub(crate) fn attend(inputs: &Inputs<'_>, scores: &[usize], probs: &[usize]) -> Outputs {
     let [b, h, t, s, k] = inputs.sizes;
@@ -109,6 +123,7 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
     let place = (work.example, work.head);
     let (query, key) = (inputs.query.gather(place, t, k), inputs.key.gather(place, s, k));
     let value = inputs.value.gather(place, s, k);
+    let terms = inputs.relative.map(|relative| Terms::new(inputs, relative, work.head, &key));
     for first in (0..t).step_by(tile) {
         let count = tile.min(t - first);
         let span = first * s..(first + count) * s;
@@ -117,54 +132,94 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
             Some(probs) => &mut probs[span.clone()],
             None => &mut scratch[..count * s],
         };
-        products(inputs, &query[first * k..], &key, first, block);
+        let factors = (View::rows(&query[first * k..], k), View::rows(&key, k).t());
+        matmul(block, s, false, factors, Sizes { m: count, k, n: s }, inputs.scale, 1);
+        if let Some(terms) = &terms {
+            terms.add(inputs, &query[first * k..], first, block);
+        }
         if let Some(scores) = &mut work.scores {
             scores[span].copy_from_slice(block);
         }
-        add_bias(block, bias);
+        hide(block, bias, inputs.window, first);
         rows::softmax(block, s);
         let context = &mut work.context[first * k..(first + count) * k];
-        let sizes = Sizes { m: count, k: s, n: k };
         let factors = (View::rows(block, s), View::rows(&value, k));
-        matmul(context, k, false, factors, sizes, 1.0, 1);
+        matmul(context, k, false, factors, Sizes { m: count, k: s, n: k }, 1.0, 1);
     }
 }
 
-/// Scaled products of a tile of queries, of which the first stands at position `first`, with
-/// every key, plus position terms.
-fn products(inputs: &Inputs<'_>, query: &[f32], key: &[f32], first: usize, block: &mut [f32]) {
-    let [_, _, _, s, k] = inputs.sizes;
-    let scale = 1.0 / (k as f32).sqrt();
-    let (query, key) = (View::rows(query, k), View::rows(key, k));
-    let sizes = Sizes { m: block.len() / s, k, n: s };
-    matmul(block, s, false, (query, key.t()), sizes, scale, 1);
-    let Some(relative) = inputs.relative else { return };
-    for (i, row) in block.chunks_exact_mut(s).enumerate() {
-        let nearest = (relative.max - 1).saturating_sub(first + i) * k;
-        let table = View::rows(&relative.table[nearest..], k);
-        let query = View::rows(&query.data[i * k..], k);
-        matmul(row, s, true, (query, table.t()), Sizes { m: 1, k, n: s }, scale, 1);
-        if relative.with_keys {
-            add_key_terms(row, key, table, k, scale);
+/// The terms by distance of one head, for the rows of the tables that its distances reach.
+struct Terms<'a> {
+    index: &'a [u32],
+    /// First row reached, and how many.
+    lowest: usize,
+    rows: usize,
+    query: Option<&'a [f32]>,
+    bias: Option<&'a [f32]>,
+    /// k_j·row for each key: `[S, rows]`.
+    key: Option<Vec<f32>>,
+}
+
+impl<'a> Terms<'a> {
+    fn new(inputs: &Inputs<'a>, relative: Relative<'a>, head: usize, key: &[f32]) -> Self {
+        let [_, _, _, s, k] = inputs.sizes;
+        let lowest = relative.index.iter().min().map_or(0, |&row| row as usize);
+        let highest = relative.index.iter().max().map_or(0, |&row| row as usize);
+        let rows = highest + 1 - lowest;
+        let part = |table: Table<'a>, width: usize| {
+            &table.data[head * table.stride + lowest * width..][..rows * width]
+        };
+        let key = relative.key.map(|table| {
+            let mut terms = vec![0.0; s * rows];
+            let factors = (View::rows(key, k), View::rows(part(table, k), k).t());
+            matmul(&mut terms, rows, false, factors, Sizes { m: s, k, n: rows }, inputs.scale, 1);
+            terms
+        });
+        let (query, bias) = (relative.query, relative.bias);
+        let (query, bias) = (query.map(|t| part(t, k)), bias.map(|t| part(t, 1)));
+        Self { index: relative.index, lowest, rows, query, bias, key }
+    }
+
+    /// Adds them to the scores of the queries from position `first` on.
+    fn add(&self, inputs: &Inputs<'_>, query: &[f32], first: usize, block: &mut [f32]) {
+        let [_, _, t, s, k] = inputs.sizes;
+        let (count, rows) = (block.len() / s, self.rows);
+        let by_query = self.query.map(|table| {
+            let mut terms = vec![0.0; count * rows];
+            let factors = (View::rows(query, k), View::rows(table, k).t());
+            let sizes = Sizes { m: count, k, n: rows };
+            matmul(&mut terms, rows, false, factors, sizes, inputs.scale, 1);
+            terms
+        });
+        for (i, row) in block.chunks_exact_mut(s).enumerate() {
+            let index = &self.index[t - 1 - (first + i)..][..s];
+            let own = by_query.as_ref().map(|terms| &terms[i * rows..][..rows]);
+            for (j, (x, &at)) in row.iter_mut().zip(index).enumerate() {
+                let at = at as usize - self.lowest;
+                *x += own.map_or(0.0, |terms| terms[at])
+                    + self.key.as_ref().map_or(0.0, |terms| terms[j * rows + at])
+                    + self.bias.map_or(0.0, |terms| terms[at]);
+            }
         }
     }
 }
 
-/// Adds k_j·E_j to each score of a row.
-fn add_key_terms(row: &mut [f32], key: View<'_>, table: View<'_>, k: usize, scale: f32) {
-    for (j, x) in row.iter_mut().enumerate() {
-        let (key, term) = (&key.data[j * key.row..][..k], &table.data[j * k..][..k]);
-        *x += scale * rows::dot(key, term);
-    }
-}
-
-fn add_bias(block: &mut [f32], bias: &[f32]) {
-    if bias.iter().all(|&x| x == 0.0) {
-        return;
-    }
-    for row in block.chunks_exact_mut(bias.len()) {
-        for (x, b) in row.iter_mut().zip(bias) {
-            *x += b;
+/// Hides keys by their bias and those beyond the window. `f32::MIN` is set once, never added
+/// twice: a row with everything hidden stays uniform.
+fn hide(block: &mut [f32], bias: &[f32], window: Option<usize>, first: usize) {
+    if bias.iter().any(|&x| x != 0.0) {
+        for row in block.chunks_exact_mut(bias.len()) {
+            for (x, b) in row.iter_mut().zip(bias) {
+                *x += b;
+            }
         }
+    }
+    let Some(window) = window else { return };
+    for (i, row) in block.chunks_exact_mut(bias.len()).enumerate() {
+        let at = first + i;
+        let (from, to) =
+            (at.saturating_sub(window).min(row.len()), (at + window + 1).min(row.len()));
+        row[..from].fill(f32::MIN);
+        row[to..].fill(f32::MIN);
     }
 }

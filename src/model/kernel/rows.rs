@@ -36,28 +36,6 @@ pub(crate) fn add_to_rows(data: &mut [f32], vector: &[f32]) {
     });
 }
 
-/// Sum of the products of two vectors.
-pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
-    struct Dot<'a>(&'a [f32], &'a [f32]);
-    impl WithSimd for Dot<'_> {
-        type Output = f32;
-
-        #[inline(always)]
-        fn with_simd<S: Simd>(self, _: S) -> f32 {
-            let mut lanes = [0.0f32; 16];
-            let (a, b) = (self.0.chunks_exact(16), self.1.chunks_exact(16));
-            let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
-            for (a, b) in a.zip(b) {
-                for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
-                    *lane = a.mul_add(*b, *lane);
-                }
-            }
-            lanes.iter().sum::<f32>() + rest
-        }
-    }
-    Arch::new().dispatch(Dot(a, b))
-}
-
 /// Soft-max of each row of `row` elements, on the calling thread. A row of equal values, also of
 /// `f32::MIN`, is uniform.
 pub(crate) fn softmax(data: &mut [f32], row: usize) {

@@ -1,0 +1,69 @@
+//! ELECTRA (Clark et al. 2020): BERT with narrow embeddings where it is small, as generator
+//! (masked words) or discriminator (replaced words).
+
+use super::Family;
+use super::common::{self, KEYS};
+use super::fields::Fields;
+use super::roberta::ROBERTA;
+use crate::config::{Absolute, Activation, Config, Heads, Task};
+use crate::error::Result;
+
+pub(super) const ELECTRA: Family = Family {
+    model_type: "electra",
+    prefix: "electra.",
+    modules: &[
+        ("embeddings.word_embeddings", "embeddings.word"),
+        ("embeddings.position_embeddings", "embeddings.position"),
+        ("embeddings.token_type_embeddings", "embeddings.type"),
+        ("embeddings.LayerNorm", "embeddings.norm"),
+        ("embeddings_project", "embeddings.projection"),
+        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
+        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
+        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
+        ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
+        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
+        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
+        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
+        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
+        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
+        ("generator_predictions.dense", "mlm.transform"),
+        ("generator_predictions.LayerNorm", "mlm.norm"),
+        ("generator_lm_head", "mlm.decoder"),
+        ("discriminator_predictions.dense", "replaced.transform"),
+        ("discriminator_predictions.dense_prediction", "replaced.output"),
+        ("classifier.dense", "sequence.transform"),
+        ("classifier.out_proj", "classifier"),
+        ("classifier", "classifier"),
+    ],
+    ignorable: &[
+        "summary_activation",
+        "summary_first_dropout",
+        "summary_last_dropout",
+        "summary_type",
+        "summary_use_proj",
+    ],
+    classes: &[
+        ("ElectraModel", Task::Encoder),
+        ("ElectraForMaskedLM", Task::MaskedLm),
+        ("ElectraForPreTraining", Task::ReplacedTokens),
+        ("ElectraForSequenceClassification", Task::SequenceClassification),
+        ("ElectraForTokenClassification", Task::TokenClassification),
+    ],
+    read,
+    ..ROBERTA
+};
+
+fn read(fields: &Fields) -> Result<Config> {
+    common::refuse_decoders(fields)?;
+    let base = common::read(fields, "electra", &KEYS)?;
+    let (absolute, distances) = common::positions(fields, Absolute::Ordinal)?;
+    Ok(Config {
+        embedding_size: fields.count("embedding_size")?.unwrap_or(128),
+        type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
+        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        absolute,
+        distances,
+        task_heads: Heads { sequence: Activation::Gelu, ..base.task_heads },
+        ..base
+    })
+}

@@ -1,0 +1,86 @@
+//! RoBERTa (Liu et al. 2019) and those that only retrained it: XLM-RoBERTa (Conneau et al. 2020) and
+//! CamemBERT (Martin et al. 2020).
+
+use super::Family;
+use super::common::{self, KEYS};
+use super::fields::Fields;
+use crate::config::{Absolute, Config, Task};
+use crate::error::Result;
+
+pub(super) const ROBERTA: Family = Family {
+    model_type: "roberta",
+    prefix: "roberta.",
+    modules: &[
+        ("embeddings.word_embeddings", "embeddings.word"),
+        ("embeddings.position_embeddings", "embeddings.position"),
+        ("embeddings.token_type_embeddings", "embeddings.type"),
+        ("embeddings.LayerNorm", "embeddings.norm"),
+        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
+        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
+        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
+        ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
+        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
+        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
+        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
+        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
+        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
+        ("pooler.dense", "pooler"),
+        ("lm_head.dense", "mlm.transform"),
+        ("lm_head.layer_norm", "mlm.norm"),
+        ("lm_head.decoder", "mlm.decoder"),
+        ("lm_head.bias", "mlm.bias"),
+        ("classifier.dense", "sequence.transform"),
+        ("classifier.out_proj", "classifier"),
+        ("classifier", "classifier"),
+    ],
+    buffers: &["embeddings.position_ids", "embeddings.token_type_ids"],
+    ignorable: &[],
+    classes: &[
+        ("RobertaModel", Task::Encoder),
+        ("RobertaForMaskedLM", Task::MaskedLm),
+        ("RobertaForSequenceClassification", Task::SequenceClassification),
+        ("RobertaForTokenClassification", Task::TokenClassification),
+    ],
+    read: |fields| read(fields, "roberta"),
+};
+
+pub(super) const XLM_ROBERTA: Family = Family {
+    model_type: "xlm-roberta",
+    classes: &[
+        ("XLMRobertaModel", Task::Encoder),
+        ("XLMRobertaForMaskedLM", Task::MaskedLm),
+        ("XLMRobertaForSequenceClassification", Task::SequenceClassification),
+        ("XLMRobertaForTokenClassification", Task::TokenClassification),
+    ],
+    read: |fields| read(fields, "xlm-roberta"),
+    ..ROBERTA
+};
+
+pub(super) const CAMEMBERT: Family = Family {
+    model_type: "camembert",
+    classes: &[
+        ("CamembertModel", Task::Encoder),
+        ("CamembertForMaskedLM", Task::MaskedLm),
+        ("CamembertForSequenceClassification", Task::SequenceClassification),
+        ("CamembertForTokenClassification", Task::TokenClassification),
+    ],
+    read: |fields| read(fields, "camembert"),
+    ..ROBERTA
+};
+
+fn read(fields: &Fields, model_type: &str) -> Result<Config> {
+    common::refuse_decoders(fields)?;
+    let base = common::read(fields, model_type, &KEYS)?;
+    let pad_token_id = fields.count("pad_token_id")?.unwrap_or(1) as u32;
+    let absolute = Absolute::AfterPad { pad: pad_token_id };
+    let (absolute, distances) = common::positions(fields, absolute)?;
+    Ok(Config {
+        pad_token_id,
+        max_positions: common::after_pad(fields, pad_token_id)?,
+        type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
+        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        absolute,
+        distances,
+        ..base
+    })
+}

@@ -1,0 +1,70 @@
+//! Canonical tensors → the tables of terms by distance.
+
+use candle_core::Tensor;
+
+use super::super::distance::{Distances, Index};
+use super::super::ops::{Linear, Then};
+use super::Loader;
+use crate::config;
+use crate::error::Result;
+
+impl Loader<'_> {
+    /// The tables of one layer's attention, for the heads that are left.
+    pub fn distances(&self, at: &str, heads: &[usize], qkv: &Linear) -> Result<Option<Distances>> {
+        let config = self.config;
+        match config.distances {
+            config::Distances::None => Ok(None),
+            config::Distances::Embedded { with_keys } => {
+                let max = config.max_positions;
+                let (rows, width) = (2 * max - 1, config.head_dim);
+                let table = self.weights.matrix(&format!("{at}.distance.weight"), rows, width)?;
+                let table = self.tensor(table, &[1, rows, width])?;
+                let key = with_keys.then(|| table.clone());
+                let index = Index::Plain { max };
+                Ok(Some(Distances { index, query: Some(table), key, bias: None }))
+            }
+            config::Distances::Buckets { count, furthest } => {
+                let all = config.head_counts[0];
+                let table = self.weights.matrix("distance.weight", count, all)?;
+                let column = |&head: &usize| (0..count).map(move |row| (row, head));
+                let chosen = heads.iter().flat_map(column).map(|(r, h)| table[r * all + h]);
+                let bias = self.tensor(chosen.collect(), &[heads.len(), count])?;
+                let index = Index::Halves { count, furthest };
+                Ok(Some(Distances { index, query: None, key: None, bias: Some(bias) }))
+            }
+            config::Distances::Disentangled { .. } => self.disentangled(at, heads.len(), qkv),
+        }
+    }
+
+    fn disentangled(&self, at: &str, heads: usize, qkv: &Linear) -> Result<Option<Distances>> {
+        let config::Distances::Disentangled { c2p, p2c, buckets, furthest, shared, normed } =
+            self.config.distances
+        else {
+            return Ok(None);
+        };
+        let (width, k) = (self.config.hidden_size, self.config.head_dim);
+        let span = buckets.unwrap_or(furthest);
+        let rows = 2 * span;
+        let table = self.weights.matrix("distance.weight", rows, width)?;
+        let mut table = self.tensor(table, &[rows, width])?;
+        if normed {
+            table = self.norm("distance.norm", width)?.forward(&table)?;
+        }
+        let by_head = |x: Tensor| -> Result<Tensor> {
+            Ok(x.reshape((rows, heads, k))?.transpose(0, 1)?.contiguous()?) // [H, R, K]
+        };
+        let projected = |part: usize, name: &str| -> Result<Tensor> {
+            if !shared {
+                let own = self.linear(&format!("{at}.{name}"), width, heads * k)?;
+                return by_head(own.forward(&table, None, Then::Nothing)?);
+            }
+            let all = qkv.forward(&table, None, Then::Nothing)?; // [R, 3·H·K]
+            by_head(all.narrow(1, part * heads * k, heads * k)?.contiguous()?)
+        };
+        // a query meets projected keys, a key projected queries
+        let query = c2p.then(|| projected(1, "position_key")).transpose()?;
+        let key = p2c.then(|| projected(0, "position_query")).transpose()?;
+        let index = Index::Log { buckets, furthest, span };
+        Ok(Some(Distances { index, query, key, bias: None }))
+    }
+}

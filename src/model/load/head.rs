@@ -1,0 +1,97 @@
+//! Canonical tensors → the head of a task.
+
+use super::super::head::{Decoder, TaskHead, Transform};
+use super::Loader;
+use crate::config::Task;
+use crate::error::{Error, Result};
+
+impl Loader<'_> {
+    pub fn head(&self) -> Result<TaskHead> {
+        let (width, heads) = (self.config.hidden_size, &self.config.task_heads);
+        Ok(match self.config.task {
+            Task::Encoder => {
+                let there = self.weights.has("pooler.weight");
+                let pooler = there.then(|| self.linear("pooler", width, width)).transpose()?;
+                TaskHead::Encoder { pooler }
+            }
+            Task::MaskedLm => {
+                TaskHead::MaskedLm { transform: self.word_transform()?, decoder: self.decoder()? }
+            }
+            Task::SequenceClassification => TaskHead::Sequence {
+                transform: self.text_transform()?,
+                pooling: heads.pooling,
+                classifier: self.classifier()?,
+            },
+            Task::TokenClassification => TaskHead::Token {
+                transform: heads.shared.then(|| self.word_transform()).transpose()?,
+                classifier: self.classifier()?,
+            },
+            Task::ReplacedTokens => TaskHead::Replaced {
+                transform: Transform {
+                    map: self.linear("replaced.transform", width, width)?,
+                    activation: self.config.activation,
+                    norm: None,
+                },
+                output: self.linear("replaced.output", width, 1)?,
+            },
+        })
+    }
+
+    /// What the masked-LM head does before its decoder, whose width may be that of the embeddings.
+    fn word_transform(&self) -> Result<Transform> {
+        let own = self.weights.shape("mlm.transform.weight").and_then(|s| s.first().copied());
+        let hidden = self.config.hidden_size;
+        let width = match own {
+            Some(width) if width == hidden => hidden,
+            _ => self.config.embedding_size,
+        };
+        Ok(Transform {
+            map: self.linear("mlm.transform", hidden, width)?,
+            activation: self.config.task_heads.masked_lm,
+            norm: Some(self.norm("mlm.norm", width)?),
+        })
+    }
+
+    /// What a classifier of texts does first: its own map, or the pooler.
+    fn text_transform(&self) -> Result<Transform> {
+        if self.config.task_heads.shared {
+            return self.word_transform();
+        }
+        let own = self.weights.has("sequence.transform.weight");
+        let name = if own { "sequence.transform" } else { "pooler" };
+        let width = self.config.hidden_size;
+        let activation = self.config.task_heads.sequence;
+        Ok(Transform { map: self.linear(name, width, width)?, activation, norm: None })
+    }
+
+    /// As many classes as the tensor has rows.
+    fn classifier(&self) -> Result<super::super::ops::Linear> {
+        let shape = self.weights.shape("classifier.weight");
+        let named = self.config.labels.len().max(1);
+        let classes = shape.and_then(|shape| shape.first().copied()).unwrap_or(named);
+        self.linear("classifier", self.config.hidden_size, classes)
+    }
+
+    /// The decoder is the word embedding itself where the config ties them or the file has no
+    /// other; its bias is in either of two places.
+    fn decoder(&self) -> Result<Decoder> {
+        let (weights, width) = (self.weights, self.config.embedding_size);
+        let own = weights.has("mlm.decoder.weight");
+        if !self.config.tied && !own {
+            let path = weights.path().to_path_buf();
+            let want = vec![self.config.vocab_size, width];
+            return Err(Error::MissingTensor { path, tensor: "mlm.decoder.weight".into(), want });
+        }
+        let name = if self.config.tied { "embeddings.word.weight" } else { "mlm.decoder.weight" };
+        let rows = weights.shape(name).and_then(|s| s.first().copied());
+        let table = weights.table(name, rows.unwrap_or(self.config.vocab_size), width)?;
+        let bias = ["mlm.bias", "mlm.decoder.bias"].into_iter().find(|name| weights.has(name));
+        let bias = match bias {
+            None if self.config.optional_biases => vec![0.0; table.rows],
+            found => weights.vector(found.unwrap_or("mlm.bias"), table.rows)?,
+        };
+        weights.account("mlm.decoder.weight");
+        weights.account("mlm.decoder.bias");
+        Ok(Decoder { table, bias })
+    }
+}
