@@ -243,8 +243,8 @@ fn what_is_no_safetensors_checkpoint_is_said() {
     let (_cache, env) = at("http://127.0.0.1:1");
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 90868376\n";
     let cases: [(&str, &[u8], &str); 7] = [
-        ("pytorch_model.bin", b"PK", "to convert"),
-        ("pytorch_model.bin.index.json", b"{}", "to convert"),
+        ("pytorch_model.bin", b"PK", "2 bytes"),
+        ("pytorch_model.bin.index.json", b"{}", "not a weights index"),
         ("model.safetensors", pointer.as_bytes(), "git-lfs pointer"),
         (INDEX, pointer.as_bytes(), "git-lfs pointer"),
         ("model.safetensors", b"", "0 bytes"),
@@ -266,7 +266,7 @@ fn what_is_no_safetensors_checkpoint_is_said() {
     assert!(files.weights[0].path().ends_with("model.safetensors"));
     assert!(files.notes[0].contains("pytorch_model.bin"), "{:?}", files.notes);
     let bin = fails(resolve(&asking(&format!("{path}/pytorch_model.bin")), &env, &()), 4);
-    assert!(bin.contains("to convert"), "{bin}");
+    assert!(bin.contains("2 bytes"), "{bin}");
     let text = fails(resolve(&asking(&format!("{path}/vocab.txt")), &env, &()), 4);
     assert!(text.contains(".safetensors"), "{text}");
 }
@@ -600,13 +600,44 @@ fn refusals_say_what_to_do() {
     assert!(answers(503, "").0.contains("503"));
     assert!(answers(200, "").0.contains("commit"));
 
-    let mut pickle = tiny();
-    pickle.remove("model.safetensors");
-    pickle.insert("pytorch_model.bin".into(), vec![1]);
-    let server = serve(repository(pickle));
+    let mut none = tiny();
+    none.remove("model.safetensors");
+    let server = serve(repository(none));
     let (_folder, env) = at(&server.address);
     let line = fails(get(&env), 3);
     assert!(line.contains("model.safetensors") && line.contains("pytorch_model.bin"), "{line}");
+}
+
+#[test]
+fn a_model_of_pickles_alone() {
+    let pickle = |n: u8| vec![n; 40];
+    let index = br#"{"weight_map": {"a": "pytorch_model-1.bin", "b": "pytorch_model-2.bin"}}"#;
+    let shards: [(&str, Vec<u8>); 3] = [
+        ("pytorch_model.bin.index.json", index.to_vec()),
+        ("pytorch_model-1.bin", pickle(1)),
+        ("pytorch_model-2.bin", pickle(2)),
+    ];
+    let whole = [("pytorch_model.bin", pickle(3))];
+    for weights in [&shards[..], &whole[..]] {
+        let mut files = tiny();
+        files.remove("model.safetensors");
+        files.extend(weights.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())));
+        let server = serve(repository(files.clone()));
+        let (_folder, env) = at(&server.address);
+        let got = get(&env).unwrap();
+        let want: Vec<&str> = weights.iter().map(|(name, _)| *name).collect();
+        let want: Vec<&str> = want.into_iter().filter(|name| name.ends_with(".bin")).collect();
+        let names: Vec<_> = got.weights.iter().filter_map(|one| one.path().file_name()).collect();
+        assert_eq!(names, want);
+        assert_eq!(got.notes, Vec::<String>::new());
+        let asked = server.paths().len();
+        assert_eq!(get(&env).unwrap().weights, got.weights);
+        assert_eq!(server.paths().len(), asked, "the second time from the cache alone");
+        // as transformers leaves it
+        let (_folder, env) = at(&server.address);
+        cache_as_transformers_does(&env.cache, &files);
+        assert_eq!(get(&HubEnv { offline: true, ..env }).unwrap().weights.len(), want.len());
+    }
 }
 
 #[test]
@@ -668,7 +699,7 @@ fn offline_says_what_is_missing_and_where_it_looked() {
     std::fs::remove_file(snapshot.join(INDEX)).unwrap();
     std::fs::write(snapshot.join("pytorch_model.bin"), b"PK").unwrap();
     let line = fails(get(&env), 4);
-    assert!(line.contains("pytorch_model.bin") && line.contains("to convert"), "{line}");
+    assert!(line.contains("pytorch_model.bin") && line.contains("2 bytes"), "{line}");
     assert!(server.paths().is_empty());
 }
 

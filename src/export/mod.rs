@@ -1,12 +1,16 @@
-//! Arrays out and in: safetensors, npz and JSON under the names that transformers uses.
+//! Arrays out and in: safetensors, npz and JSON under the names that transformers uses; whole
+//! checkpoints out as safetensors.
 
 mod arrays;
 mod attention;
+mod cast;
+mod convert;
 mod inputs;
 mod npy;
 mod write;
 
 pub use arrays::{Array, Arrays};
 pub use attention::read_attention;
+pub use convert::{ConvertOptions, Converted, FloatType, convert};
 pub use inputs::read_batch;
 pub use write::{FileFormat, Stages, Target};

@@ -10,16 +10,18 @@ use crate::error::{Error, Result};
 
 pub(super) const CONFIG: &str = "config.json";
 pub(super) const WEIGHTS: &str = "model.safetensors";
-pub(super) const INDEX: &str = "model.safetensors.index.json";
+const INDEX: &str = "model.safetensors.index.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
 pub(super) const VOCAB: &str = "vocab.txt";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const SPECIAL: &str = "special_tokens_map.json";
 pub(super) const ADDED: &str = "added_tokens.json";
-pub(super) const PICKLE: &str = "pytorch_model.bin";
+const PICKLE: &str = "pytorch_model.bin";
 const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
+/// How weights may be laid out: whole, or in the shards of an index; the first found is read.
+pub(super) const LAYOUTS: [(&str, &str); 2] = [(WEIGHTS, INDEX), (PICKLE, PICKLE_INDEX)];
 
-/// A folder or a `.safetensors` file.
+/// A folder, or a `.safetensors` or `.bin` file.
 pub(super) fn resolve(path: &Path, name: &str) -> Result<ModelFiles> {
     if path.is_dir() { folder(path, name) } else { file(path, name) }
 }
@@ -27,8 +29,11 @@ pub(super) fn resolve(path: &Path, name: &str) -> Result<ModelFiles> {
 fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
     let mut notes = Vec::new();
     let (weights, index) = weights(folder)?;
-    if [PICKLE, PICKLE_INDEX].iter().any(|file| folder.join(file).is_file()) {
-        notes.push(format!("{PICKLE} ignored: the safetensors weights beside it are read"));
+    let there = |file: &&&str| folder.join(file).is_file();
+    if let Some(file) = [PICKLE, PICKLE_INDEX].iter().find(there)
+        && !weights.iter().any(|path| is_pickle(path))
+    {
+        notes.push(format!("{file} ignored: the safetensors weights beside it are read"));
     }
     Ok(ModelFiles {
         name: name.to_owned(),
@@ -43,11 +48,8 @@ fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
 
 fn file(path: &Path, name: &str) -> Result<ModelFiles> {
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
-    if !suffix.eq_ignore_ascii_case("safetensors") {
-        return Err(match suffix {
-            "bin" | "pt" | "pth" | "ckpt" => Error::checkpoint(path, pickle_only()),
-            _ => Error::checkpoint(path, "expected a folder or a .safetensors file"),
-        });
+    if !suffix.eq_ignore_ascii_case("safetensors") && !is_pickle(path) {
+        return Err(Error::checkpoint(path, "expected a folder, a .safetensors or a .bin file"));
     }
     check_weights(path)?;
     let folder = match path.parent() {
@@ -65,17 +67,24 @@ fn file(path: &Path, name: &str) -> Result<ModelFiles> {
     })
 }
 
-/// The weights of a folder: one file, or every shard that its index names.
+/// Whether a weights file is a pickle of torch, by the endings that people give those.
+pub(crate) fn is_pickle(path: &Path) -> bool {
+    let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
+    ["bin", "pt", "pth", "ckpt"].iter().any(|one| suffix.eq_ignore_ascii_case(one))
+}
+
+/// The weights of a folder: one file, or every shard that its index names; safetensors first.
 fn weights(folder: &Path) -> Result<(Vec<PathBuf>, Option<PathBuf>)> {
-    let single = folder.join(WEIGHTS);
-    if single.is_file() {
-        check_weights(&single)?;
-        return Ok((vec![single], None));
-    }
-    let index = folder.join(INDEX);
-    if index.is_file() {
-        let shards = shard_paths(folder, &index)?;
-        return Ok((shards, Some(index)));
+    for (single, index) in LAYOUTS {
+        let (single, index) = (folder.join(single), folder.join(index));
+        if single.is_file() {
+            check_weights(&single)?;
+            return Ok((vec![single], None));
+        }
+        if index.is_file() {
+            let shards = shard_paths(folder, &index)?;
+            return Ok((shards, Some(index)));
+        }
     }
     Err(no_weights(folder))
 }
@@ -137,30 +146,31 @@ fn no_weights(folder: &Path) -> Error {
         .collect();
     found.sort();
     let has = |name: &str| found.iter().any(|file| file == name);
-    let why = if has(PICKLE) || has(PICKLE_INDEX) {
-        pickle_only()
-    } else if let Some(shard) = found.iter().find(|file| is_shard(file)) {
-        format!("found the shard `{shard}`, but no {INDEX}, which says what is in it")
+    let why = if let Some(shard) = found.iter().find(|file| is_shard(file)) {
+        let index = if is_pickle(Path::new(shard)) { PICKLE_INDEX } else { INDEX };
+        format!("found the shard `{shard}`, but no {index}, which says what is in it")
     } else if has("snapshots") && has("refs") {
         "this is a model's folder in the Hub cache: give its Hub id, or a folder in snapshots/"
             .into()
-    } else if let Some(file) = found.iter().find(|file| file.ends_with(".safetensors")) {
-        format!("expected {WEIGHTS} or {INDEX}; to read `{file}`, give that file as --model")
+    } else if let Some(file) = found.iter().find(|file| is_weights(file)) {
+        format!("expected {WEIGHTS} or {PICKLE}; to read `{file}`, give that file as --model")
     } else {
-        format!("no weights in this folder, expected {WEIGHTS} or {INDEX}")
+        format!("no weights in this folder, expected {WEIGHTS} or {PICKLE}, or the index of shards")
     };
     Error::checkpoint(folder, why)
 }
 
 fn is_shard(file: &str) -> bool {
-    file.starts_with("model-") && file.contains("-of-") && file.ends_with(".safetensors")
+    is_weights(file)
+        && file.contains("-of-")
+        && ["model-", "pytorch_model-"].iter().any(|start| file.starts_with(start))
 }
 
-fn pickle_only() -> String {
-    format!(
-        "found {PICKLE}, expected {WEIGHTS}; to convert it, in Python: \
-         AutoModel.from_pretrained(FOLDER).save_pretrained(OUT, safe_serialization=True)"
-    )
+/// By its name alone; `training_args.bin` and its like hold settings.
+fn is_weights(file: &str) -> bool {
+    let settings = ["training_args", "optimizer", "scheduler", "rng_state"];
+    file.ends_with(".safetensors")
+        || is_pickle(Path::new(file)) && !settings.iter().any(|start| file.starts_with(start))
 }
 
 pub(crate) const LFS_POINTER: &str =
@@ -180,7 +190,8 @@ fn check_weights(path: &Path) -> Result<()> {
         return Err(Error::checkpoint(path, LFS_POINTER));
     }
     if start.len() <= 8 {
-        let why = format!("{} bytes long, expected safetensors weights", start.len());
+        let format = if is_pickle(path) { "pickled" } else { "safetensors" };
+        let why = format!("{} bytes long, expected {format} weights", start.len());
         return Err(Error::checkpoint(path, why));
     }
     Ok(())

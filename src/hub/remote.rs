@@ -5,7 +5,7 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, INDEX, PICKLE, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB, WEIGHTS,
+    self, ADDED, CONFIG, LAYOUTS, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB, WEIGHTS,
 };
 use super::transfer::{Transfer, Trouble};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
@@ -25,10 +25,6 @@ pub(super) fn resolve(
     let commit = search.cached.commit();
     match search.missing(commit.as_deref()) {
         None => search.files(&commit.unwrap_or_default()),
-        // What is there instead is the better answer.
-        Some(file) if env.offline && file == WEIGHTS && search.has_pickle(commit.as_deref()) => {
-            search.files(&commit.unwrap_or_default())
-        }
         Some(file) if env.offline => Err(search.offline(&file, commit.as_deref())),
         Some(_) => {
             let token = request.token.as_deref().or(env.token.as_deref());
@@ -89,10 +85,6 @@ impl<'a> Search<'a> {
         self.cached.snapshot(commit).join(&self.folder).join(file).is_file()
     }
 
-    fn has_pickle(&self, commit: Option<&str>) -> bool {
-        commit.is_some_and(|commit| self.has(commit, PICKLE))
-    }
-
     /// The first necessary file that the cache does not hold.
     fn missing(&self, commit: Option<&str>) -> Option<String> {
         let Some(commit) = commit else { return Some(CONFIG.to_owned()) };
@@ -100,22 +92,29 @@ impl<'a> Search<'a> {
         if self.config && !self.has(commit, CONFIG) {
             return Some(CONFIG.to_owned());
         }
-        if !self.has(commit, WEIGHTS) {
-            if !self.has(commit, INDEX) {
-                return Some(WEIGHTS.to_owned());
-            }
-            let index = self.cached.snapshot(commit).join(&self.folder).join(INDEX);
-            // An index that cannot be read is reported when the files are gathered.
-            let shards = local::shard_names(&index).unwrap_or_default();
-            if let Some(shard) = shards.into_iter().find(|shard| !self.has(commit, shard)) {
-                return Some(shard);
-            }
+        if let Some(file) = self.missing_weights(commit) {
+            return Some(file);
         }
         let vocabulary = [TOKENIZER, VOCAB];
         let settled = !self.tokenizer
             || vocabulary.iter().any(|file| self.has(commit, file))
             || vocabulary.iter().all(|file| absent(file));
         (!settled).then(|| TOKENIZER.to_owned())
+    }
+
+    fn missing_weights(&self, commit: &str) -> Option<String> {
+        for (single, index) in LAYOUTS {
+            if self.has(commit, single) {
+                return None;
+            }
+            if self.has(commit, index) {
+                let index = self.cached.snapshot(commit).join(&self.folder).join(index);
+                // An index that cannot be read is reported when the files are gathered.
+                let shards = local::shard_names(&index).unwrap_or_default();
+                return shards.into_iter().find(|shard| !self.has(commit, shard));
+            }
+        }
+        Some(WEIGHTS.to_owned())
     }
 
     fn offline(&self, file: &str, commit: Option<&str>) -> Error {
@@ -177,18 +176,26 @@ impl Download<'_> {
             let endpoint = &self.search.env.endpoint;
             return Err(self.error(format!("{endpoint} has no such model, or no {CONFIG} in it")));
         }
-        if !want!(WEIGHTS) {
-            if !want!(INDEX) {
-                return Err(self.error(format!(
-                    "it has neither {WEIGHTS} nor {INDEX}; a {PICKLE} has to be converted first"
-                )));
-            }
-            let snapshot = self.search.cached.snapshot(commit.as_deref().unwrap_or_default());
-            for shard in local::shard_names(&snapshot.join(&self.search.folder).join(INDEX))? {
-                if !want!(&shard) {
-                    return Err(self.error(format!("{INDEX} names {shard}, which it has not")));
+        let mut found = false;
+        for (single, index) in LAYOUTS {
+            if want!(single) {
+                found = true;
+            } else if want!(index) {
+                let snapshot = self.search.cached.snapshot(commit.as_deref().unwrap_or_default());
+                for shard in local::shard_names(&snapshot.join(&self.search.folder).join(index))? {
+                    if !want!(&shard) {
+                        return Err(self.error(format!("{index} names {shard}, which it has not")));
+                    }
                 }
+                found = true;
             }
+            if found {
+                break;
+            }
+        }
+        if !found {
+            let [(safe, _), (pickle, _)] = LAYOUTS;
+            return Err(self.error(format!("it has neither {safe} nor {pickle}, whole or sharded")));
         }
         if self.search.tokenizer {
             if !want!(TOKENIZER) {
@@ -210,7 +217,9 @@ impl Download<'_> {
                 return Ok(Ok(true));
             }
             // A necessary file may have come since, at a later commit.
-            if ![CONFIG, WEIGHTS, INDEX].contains(&file) && cached.is_absent(commit, &path) {
+            if ![CONFIG, LAYOUTS[0].0, LAYOUTS[0].1].contains(&file)
+                && cached.is_absent(commit, &path)
+            {
                 return Ok(Ok(false));
             }
         }

@@ -31,7 +31,7 @@ pub use head::HeadOutputs;
 use head::TaskHead;
 use load::Loader;
 use ops::Norm;
-pub use report::Report;
+pub use report::{Inspection, Report};
 
 /// How to load a model.
 #[derive(Debug, Clone)]
@@ -94,8 +94,12 @@ impl Model {
     }
 
     fn weights(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
-        let checkpoint = Checkpoint::open(files)?;
-        let mut notes = files.notes.clone();
+        Self::assemble(files, options, Checkpoint::open(files)?)
+    }
+
+    /// Reads a model from its tensors, or goes through the motions with those of a survey.
+    fn assemble(files: &ModelFiles, options: &LoadOptions, checkpoint: Checkpoint) -> Result<Self> {
+        let mut notes = [files.notes.as_slice(), checkpoint.notes()].concat();
         let fields = match &files.config {
             Some(asset) => Fields::parse(asset.path(), &asset.bytes()?)?,
             None => {

@@ -1,8 +1,11 @@
 //! What was loaded, from where, and what was noticed on the way.
 
+use super::{LoadOptions, Model};
 use crate::config::Config;
-use crate::hub::ModelFiles;
-use crate::weights::Weights;
+use crate::error::{Error, Result};
+use crate::hub::{ModelFiles, TokenizerFiles};
+use crate::tokens::Tokenizer;
+use crate::weights::{Checkpoint, Weights};
 
 /// An account of a loaded checkpoint, as `attnviz inspect` shows it.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -19,6 +22,8 @@ pub struct Report {
     pub parameters: usize,
     /// The same by part: embeddings, layers, head.
     pub parts: Vec<(String, usize)>,
+    /// What the model needs and the files do not hold as it should be; empty for one that runs.
+    pub missing: Vec<String>,
     /// Tensors of the file that this model does not use.
     pub unused: Vec<String>,
     /// What was assumed or chosen, one sentence each.
@@ -59,10 +64,70 @@ impl Report {
             naming: naming(weights, config),
             parameters: weights.parameters(),
             parts,
+            missing: weights.wrong(),
             unused,
             notes,
         }
     }
+
+    /// Of a checkpoint whose family or sizes are not known: what its files hold.
+    fn of_files(files: &ModelFiles, checkpoint: &Checkpoint) -> Self {
+        let mut dtypes: Vec<String> =
+            checkpoint.tensors().map(|(one, _)| format!("{:?}", one.dtype)).collect();
+        dtypes.sort();
+        dtypes.dedup();
+        let sizes = checkpoint.tensors().map(|(one, _)| one.shape.iter().product::<usize>());
+        Self {
+            name: files.name.clone(),
+            revision: files.revision.clone(),
+            dtypes,
+            naming: "of no known model".into(),
+            parameters: sizes.sum(),
+            parts: Vec::new(),
+            missing: Vec::new(),
+            unused: checkpoint.names().map(str::to_owned).collect(),
+            notes: [files.notes.as_slice(), checkpoint.notes()].concat(),
+        }
+    }
+}
+
+/// What can be said of a checkpoint without reading its numbers, whether it runs or not.
+pub struct Inspection {
+    /// What its files hold, and how it would be used; nothing where they cannot be read at all.
+    pub report: Option<Report>,
+    /// Sizes and choices, where the configuration can be read.
+    pub config: Option<Config>,
+    /// The tokenizer that came with it.
+    pub tokenizer: Option<Tokenizer>,
+    /// What keeps it from running, one line each; empty for a model that [`Model::open`] loads.
+    pub problems: Vec<String>,
+}
+
+impl Inspection {
+    /// Looks at the files of a model as [`Model::open`] would, but reads no numbers and goes on
+    /// past what is missing or misshapen.
+    pub fn of(files: &ModelFiles, options: &LoadOptions) -> Self {
+        let mut problems = Vec::new();
+        let mut keep = |error: Error| problems.push(error.to_string());
+        let (report, config) = match survey(files, options) {
+            Ok(model) => (Some(model.report), Some(model.config)),
+            Err(error) => {
+                keep(error);
+                let checkpoint = Checkpoint::open(files).ok();
+                (checkpoint.map(|checkpoint| Report::of_files(files, &checkpoint)), None)
+            }
+        };
+        let there = files.tokenizer != TokenizerFiles::default();
+        let tokenizer = there.then(|| Tokenizer::open(&files.tokenizer)).transpose();
+        let tokenizer = tokenizer.map_err(keep).ok().flatten();
+        problems.extend(report.iter().flat_map(|report| report.missing.iter().cloned()));
+        Self { report, config, tokenizer, problems }
+    }
+}
+
+fn survey(files: &ModelFiles, options: &LoadOptions) -> Result<Model> {
+    let options = LoadOptions { task: options.task, ..LoadOptions::default() };
+    Model::assemble(files, &options, Checkpoint::open(files)?.surveyed())
 }
 
 fn naming(weights: &Weights, config: &Config) -> String {

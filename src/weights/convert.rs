@@ -2,6 +2,7 @@
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use safetensors::Dtype;
 
 /// Storage of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,17 @@ pub(crate) enum Number {
 }
 
 impl Number {
+    /// The type by its name in safetensors; `None` for whole numbers and others.
+    pub fn of(dtype: Dtype) -> Option<Self> {
+        match dtype {
+            Dtype::F16 => Some(Self::F16),
+            Dtype::BF16 => Some(Self::Bf16),
+            Dtype::F32 => Some(Self::F32),
+            Dtype::F64 => Some(Self::F64),
+            _ => None,
+        }
+    }
+
     pub fn size(self) -> usize {
         match self {
             Self::F16 | Self::Bf16 => 2,

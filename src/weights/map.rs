@@ -11,6 +11,10 @@ use crate::hub::Asset;
 pub(super) enum Bytes {
     Mapped(Mmap),
     BuiltIn(&'static [u8]),
+    /// Tensors that the file does not hold in row order.
+    Owned(Vec<u8>),
+    /// Not to be read: a survey.
+    Nothing,
 }
 
 impl Bytes {
@@ -23,7 +27,7 @@ impl Bytes {
         let file = File::open(path).map_err(Error::io(path, "open it"))?;
         let length = file.metadata().map_err(Error::io(path, "read its size"))?.len();
         if length == 0 {
-            return Err(Error::checkpoint(path, "expected safetensors, found an empty file"));
+            return Err(Error::checkpoint(path, "expected weights, found an empty file"));
         }
         // SAFETY: the map is read only and private to this value. As for every mapped file, the
         // caller must not shorten the checkpoint while it is in use; header and ranges are
@@ -36,6 +40,8 @@ impl Bytes {
         match self {
             Self::Mapped(map) => map,
             Self::BuiltIn(bytes) => bytes,
+            Self::Owned(bytes) => bytes,
+            Self::Nothing => &[],
         }
     }
 }

@@ -1,156 +1,56 @@
 //! Weight files → tensors under canonical names, every one accounted for.
 
+mod checkpoint;
 mod convert;
 mod map;
+mod pickle;
+mod table;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry as Slot;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::hub::ModelFiles;
+pub(crate) use checkpoint::{Checkpoint, Stored};
 pub(crate) use convert::Number;
 use map::Bytes;
+pub(crate) use table::Table;
 
-/// One tensor of a file, not yet read.
-pub(crate) struct Stored {
-    /// Its name in the file.
-    pub raw: String,
-    pub shape: Vec<usize>,
-    dtype: Dtype,
-    file: usize,
-    range: Range<usize>,
-    used: AtomicBool,
-}
-
-/// The tensors of a checkpoint under the names that its files give them.
-pub(crate) struct Checkpoint {
-    files: Vec<(PathBuf, Arc<Bytes>)>,
-    tensors: BTreeMap<String, Stored>,
-}
-
-impl Checkpoint {
-    /// Maps every weights file and reads the headers.
-    ///
-    /// # Errors
-    /// [`Error::Checkpoint`] for a file that is not whole safetensors and for a tensor that two
-    /// shards hold.
-    pub fn open(files: &ModelFiles) -> Result<Self> {
-        let mut checkpoint = Self { files: Vec::new(), tensors: BTreeMap::new() };
-        for asset in &files.weights {
-            let bytes = Bytes::open(asset)?;
-            checkpoint.add(asset.path(), bytes)?;
-        }
-        Ok(checkpoint)
-    }
-
-    fn add(&mut self, path: &Path, bytes: Bytes) -> Result<()> {
-        let (header, metadata) = SafeTensors::read_metadata(bytes.slice())
-            .map_err(|error| Error::checkpoint(path, explain(bytes.slice(), &error)))?;
-        let file = self.files.len();
-        for (raw, info) in metadata.tensors() {
-            let (from, to) = info.data_offsets;
-            let stored = Stored {
-                raw: raw.clone(),
-                shape: info.shape.clone(),
-                dtype: info.dtype,
-                file,
-                range: header + 8 + from..header + 8 + to,
-                used: AtomicBool::new(false),
-            };
-            match self.tensors.entry(raw) {
-                Slot::Vacant(slot) => slot.insert(stored),
-                Slot::Occupied(slot) => {
-                    let first = self.files[slot.get().file].0.display();
-                    let why = format!("tensor `{}` is in {first} too", slot.key());
-                    return Err(Error::checkpoint(path, why));
-                }
-            };
-        }
-        self.files.push((path.to_path_buf(), Arc::new(bytes)));
-        Ok(())
-    }
-
-    /// Names as the files give them.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.tensors.keys().map(String::as_str)
-    }
-
-    /// The file to name where none in particular is at fault.
-    pub fn path(&self) -> &Path {
-        self.files.first().map_or(Path::new("model.safetensors"), |(path, _)| path)
-    }
-
-    /// Renames every tensor; those without a canonical name are left aside, by their own names.
-    pub fn rename(
-        self,
-        canonical: impl Fn(&str) -> Option<String>,
-    ) -> Result<(Weights, Vec<String>)> {
-        let mut left = Vec::new();
-        let mut tensors: BTreeMap<String, Stored> = BTreeMap::new();
-        for (raw, stored) in self.tensors {
-            let Some(name) = canonical(&raw) else {
-                left.push(raw);
-                continue;
-            };
-            match tensors.entry(name) {
-                Slot::Vacant(slot) => slot.insert(stored),
-                Slot::Occupied(slot) => {
-                    let why = format!("holds both `{}` and `{raw}`, which are one", slot.get().raw);
-                    return Err(Error::checkpoint(&self.files[stored.file].0, why));
-                }
-            };
-        }
-        let path = self.files.first().map_or_else(PathBuf::new, |(path, _)| path.clone());
-        Ok((Weights { path, files: self.files, tensors }, left))
-    }
-}
-
-/// Why a file is not safetensors, as its owner would put it.
-fn explain(bytes: &[u8], error: &SafeTensorError) -> String {
-    if bytes.starts_with(b"version https://git-lfs") {
-        return "this is a git-lfs pointer, not the weights; fetch them with `git lfs pull`".into();
-    }
-    if let SafeTensorError::MetadataIncompleteBuffer = error
-        && let Some(want) = promised(bytes)
-    {
-        return match bytes.len() < want {
-            true => format!(
-                "the file is truncated: its header promises {want} bytes, found {}",
-                bytes.len()
-            ),
-            false => format!(
-                "the file has {} bytes, but its header accounts for {want} only",
-                bytes.len()
-            ),
-        };
-    }
-    format!("not a whole safetensors file: {error}")
-}
-
-/// The file length that a safetensors header implies.
-fn promised(bytes: &[u8]) -> Option<usize> {
-    let length = u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-    let end = usize::try_from(length).ok()?.checked_add(8)?;
-    let header: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(bytes.get(8..end)?).ok()?;
-    let ends = header.values().filter_map(|info| info["data_offsets"][1].as_u64());
-    end.checked_add(usize::try_from(ends.max()?).ok()?)
-}
+type File = (PathBuf, Arc<Bytes>);
 
 /// The tensors of a checkpoint under canonical names; remembers which were used.
 pub(crate) struct Weights {
     path: PathBuf,
-    files: Vec<(PathBuf, Arc<Bytes>)>,
+    files: Vec<File>,
     tensors: BTreeMap<String, Stored>,
+    survey: Option<Survey>,
+}
+
+/// What a checkpoint lacks, gathered by a loading that reads nothing.
+struct Survey {
+    wrong: Mutex<Vec<Error>>,
+    /// Numbers of missing tensors that may still be stood in for: sizes come from the config.
+    left: AtomicUsize,
+}
+
+impl Survey {
+    /// More than this many complaints help nobody.
+    const MOST: usize = 1000;
 }
 
 impl Weights {
+    fn new(
+        path: PathBuf,
+        files: Vec<File>,
+        tensors: BTreeMap<String, Stored>,
+        survey: bool,
+    ) -> Self {
+        let survey =
+            survey.then(|| Survey { wrong: Mutex::default(), left: AtomicUsize::new(1 << 28) });
+        Self { path, files, tensors, survey }
+    }
+
     /// Whether a tensor is there; asking does not count as using it.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
@@ -199,7 +99,33 @@ impl Weights {
         used.map(|one| one.shape.iter().product::<usize>()).sum()
     }
 
-    fn find(&self, name: &str, want: &[usize]) -> Result<(&Stored, Number)> {
+    /// What was asked for and is not there as it should be; of a survey alone.
+    pub fn wrong(&self) -> Vec<String> {
+        let Some(survey) = &self.survey else { return Vec::new() };
+        let wrong = survey.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines: Vec<String> = wrong.iter().map(Error::to_string).collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
+    /// A tensor to read, or nothing in a survey.
+    fn find(&self, name: &str, want: &[usize]) -> Result<Option<(&Stored, Number)>> {
+        let found = self.checked(name, want);
+        let Some(survey) = &self.survey else { return found.map(Some) };
+        let Err(error) = found else { return Ok(None) };
+        let size = want.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+        let left = |left: usize| left.checked_sub(size?);
+        let fits = survey.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok();
+        let mut wrong = survey.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        if !fits || wrong.len() >= Survey::MOST {
+            return Err(error);
+        }
+        wrong.push(error);
+        Ok(None)
+    }
+
+    fn checked(&self, name: &str, want: &[usize]) -> Result<(&Stored, Number)> {
         let Some(stored) = self.tensors.get(name) else {
             return Err(Error::MissingTensor {
                 path: self.path.clone(),
@@ -217,17 +143,11 @@ impl Weights {
                 found: stored.shape.clone(),
             });
         }
-        let number = match stored.dtype {
-            Dtype::F16 => Number::F16,
-            Dtype::BF16 => Number::Bf16,
-            Dtype::F32 => Number::F32,
-            Dtype::F64 => Number::F64,
-            other => {
-                let why =
-                    format!("tensor `{}` is {other:?}, expected F32, F16, BF16 or F64", stored.raw);
-                return Err(Error::checkpoint(path, why));
-            }
-        };
+        let number = Number::of(stored.dtype).ok_or_else(|| {
+            let (name, found) = (&stored.raw, stored.dtype);
+            let why = format!("tensor `{name}` is {found:?}, expected F32, F16, BF16 or F64");
+            Error::checkpoint(path, why)
+        })?;
         Ok((stored, number))
     }
 
@@ -240,20 +160,19 @@ impl Weights {
         &self.files[stored.file].1.slice()[stored.range.clone()]
     }
 
-    /// A vector of `want` numbers.
-    pub fn vector(&self, name: &str, want: usize) -> Result<Vec<f32>> {
-        let (stored, number) = self.find(name, &[want])?;
-        let mut out = vec![0.0; want];
-        number.decode(self.bytes(stored), &mut out);
+    /// A tensor of any shape as stored.
+    pub fn values(&self, name: &str, want: &[usize]) -> Result<Vec<f32>> {
+        let found = self.find(name, want)?;
+        let mut out = vec![0.0; want.iter().product()];
+        if let Some((stored, number)) = found {
+            number.decode(self.bytes(stored), &mut out);
+        }
         Ok(out)
     }
 
-    /// A tensor of any shape as stored.
-    pub fn values(&self, name: &str, want: &[usize]) -> Result<Vec<f32>> {
-        let (stored, number) = self.find(name, want)?;
-        let mut out = vec![0.0; want.iter().product()];
-        number.decode(self.bytes(stored), &mut out);
-        Ok(out)
+    /// A vector of `want` numbers.
+    pub fn vector(&self, name: &str, want: usize) -> Result<Vec<f32>> {
+        self.values(name, &[want])
     }
 
     /// A matrix `[rows, cols]` as stored.
@@ -270,8 +189,8 @@ impl Weights {
         out: &mut [f32],
         (first, stride): (usize, usize),
     ) -> Result<()> {
-        let (stored, number) = self.find(name, &[rows, cols])?;
-        if rows > 0 && cols > 0 {
+        let found = self.find(name, &[rows, cols])?;
+        if let Some((stored, number)) = found.filter(|_| rows > 0 && cols > 0) {
             number.decode_turned(self.bytes(stored), (rows, cols), &mut out[first..], stride);
         }
         Ok(())
@@ -279,56 +198,11 @@ impl Weights {
 
     /// A matrix `[rows, cols]` that stays as it is stored; rows are converted when asked for.
     pub fn table(&self, name: &str, rows: usize, cols: usize) -> Result<Table> {
-        let (stored, number) = self.find(name, &[rows, cols])?;
+        let Some((stored, number)) = self.find(name, &[rows, cols])? else {
+            let bytes = Arc::new(Bytes::Nothing);
+            return Ok(Table { bytes, range: 0..0, number: Number::F32, rows, cols });
+        };
         let bytes = Arc::clone(&self.files[stored.file].1);
         Ok(Table { bytes, range: stored.range.clone(), number, rows, cols })
-    }
-}
-
-/// A matrix left in its file: an embedding, of which an input needs a few rows.
-#[derive(Clone)]
-pub(crate) struct Table {
-    bytes: Arc<Bytes>,
-    range: Range<usize>,
-    number: Number,
-    pub rows: usize,
-    pub cols: usize,
-}
-
-impl Table {
-    /// The rows `ids`, one after another: `[ids.len(), cols]`.
-    ///
-    /// # Errors
-    /// [`Error::Array`] for an id beyond the table.
-    pub fn gather(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        let mut out = vec![0.0; ids.len() * self.cols];
-        if self.cols > 0 {
-            for (&id, row) in ids.iter().zip(out.chunks_exact_mut(self.cols)) {
-                self.decode(id as usize, row)?;
-            }
-        }
-        Ok(out)
-    }
-
-    /// `count` rows from `first`: `[count, cols]`.
-    pub fn rows_range(&self, first: usize, count: usize) -> Result<Vec<f32>> {
-        let mut out = vec![0.0; count * self.cols];
-        if !out.is_empty() {
-            self.decode(first, &mut out)?;
-        }
-        Ok(out)
-    }
-
-    fn decode(&self, first: usize, out: &mut [f32]) -> Result<()> {
-        if first * self.cols + out.len() > self.rows * self.cols {
-            return Err(Error::Array {
-                what: "row of an embedding".into(),
-                want: format!("below {}", self.rows),
-                found: first.to_string(),
-            });
-        }
-        let at = self.range.start + first * self.cols * self.number.size();
-        self.number.decode(&self.bytes.slice()[at..self.range.end], out);
-        Ok(())
     }
 }

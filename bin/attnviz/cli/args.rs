@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use attnviz::export::FloatType;
 use attnviz::picture::{Colormap, Format, Scale, Style};
 use attnviz::{HeadChoice, Indices, Task};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -19,6 +20,7 @@ Examples:
   attnviz --attention weights.npz --tokens tokens.json
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
+  attnviz convert bert-base-chinese ./bert-base-chinese --dtype f16
 
 A first argument that is not a command is the text, as in `attnviz view TEXT`.
 Exit codes: 0 fine, 1 failed while running, 2 wrong usage, 3 model not found
@@ -51,6 +53,9 @@ pub enum Command {
     Export(Box<ExportArgs>),
     /// Say what a checkpoint is: family, sizes, number format, tensor names, tokenizer
     Inspect(InspectArgs),
+    /// Write a checkpoint as a clean safetensors folder, optionally in another number format
+    #[command(arg_required_else_help = true)]
+    Convert(ConvertArgs),
     /// Print a completion script
     Completions {
         /// Shell to complete in
@@ -65,6 +70,7 @@ impl Command {
             Self::View(args) => args.talk,
             Self::Export(args) => args.talk,
             Self::Inspect(args) => args.talk,
+            Self::Convert(args) => args.talk,
             Self::Completions { .. } => TalkArgs::default(),
         }
     }
@@ -127,11 +133,45 @@ pub struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Folder, .safetensors file, Hub id, or `built-in` (the default)
+    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
     #[arg(value_name = "MODEL", conflicts_with = "model")]
     pub target: Option<String>,
     #[command(flatten)]
     pub model: ModelArgs,
+    #[command(flatten)]
+    pub talk: TalkArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// Folder, .safetensors or .bin file, Hub id, or `built-in`
+    #[arg(value_name = "MODEL")]
+    pub source: String,
+    /// Folder to write
+    #[arg(value_name = "OUT")]
+    pub out: PathBuf,
+    /// Number format of the floating-point tensors; as they are if not given
+    #[arg(long, value_name = "DTYPE")]
+    #[arg(value_parser = PossibleValuesParser::new(FloatType::NAMES.map(|(name, _)| name)))]
+    pub dtype: Option<String>,
+    /// Write into a folder that holds files, replacing those of the same names
+    #[arg(long)]
+    pub force: bool,
+    /// Another tokenizer: folder, tokenizer.json or vocab.txt
+    #[arg(long, value_name = "PATH", help_heading = "Model")]
+    pub tokenizer: Option<PathBuf>,
+    /// Another config.json
+    #[arg(long, value_name = "PATH", help_heading = "Model")]
+    pub config: Option<PathBuf>,
+    /// Where in the model's folder its files are
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub subfolder: Option<String>,
+    /// Branch, tag or commit of a Hub model
+    #[arg(long, value_name = "NAME", help_heading = "Model")]
+    pub revision: Option<String>,
+    /// Hub access token, before HF_TOKEN
+    #[arg(long, help_heading = "Model")]
+    pub token: Option<String>,
     #[command(flatten)]
     pub talk: TalkArgs,
 }
@@ -231,7 +271,7 @@ pub struct PictureArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Folder, .safetensors file, Hub id, or `built-in` (the default)
+    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
     #[arg(short, long)]
     pub model: Option<String>,
     /// Another tokenizer: folder, tokenizer.json or vocab.txt

@@ -1,13 +1,17 @@
-//! `attnviz inspect`: what a checkpoint is.
+//! `attnviz inspect`: what a checkpoint is, also one that cannot run.
 
 use std::fmt::Write;
 
-use attnviz::{LoadOptions, Model, Result};
+use attnviz::model::{Inspection, Report};
+use attnviz::{Config, Error, LoadOptions, Result};
 use serde_json::{Value, json};
 
 use super::args::{InspectArgs, ModelArgs};
 use super::console::{Console, one_line};
 use super::session;
+
+/// Exit code of a checkpoint that cannot be used.
+const UNUSABLE: u8 = 4;
 
 pub fn run(args: &InspectArgs, console: &Console) -> Result<u8> {
     let options = LoadOptions { task: session::task(&args.model)?, ..LoadOptions::default() };
@@ -20,68 +24,137 @@ pub fn run(args: &InspectArgs, console: &Console) -> Result<u8> {
         token: args.model.token.clone(),
         task: args.model.task.clone(),
     };
-    let model = session::load(&asked, &options, console)?;
-    console.result(&if console.talk.json {
-        format!("{:#}\n", as_json(&model))
-    } else {
-        as_text(&model, console.talk.verbose)
+    let files = session::files(&asked, console)?;
+    let seen = Inspection::of(&files, &options);
+    let noted = seen.report.iter().flat_map(|report| &report.notes);
+    for note in noted.chain(seen.tokenizer.iter().flat_map(|tokenizer| tokenizer.notes())) {
+        console.note(note);
+    }
+    console.result(&match console.talk.json {
+        true => format!("{:#}\n", as_json(&seen)),
+        false => as_text(&seen, console.talk.verbose),
     });
-    Ok(0)
+    let Some(first) = seen.problems.first() else { return Ok(0) };
+    console.error(&cannot_run(&files.name, first, seen.problems.len()));
+    Ok(UNUSABLE)
 }
 
-fn as_json(model: &Model) -> Value {
-    let tokenizer = model.tokenizer().ok().map(
+fn cannot_run(name: &str, first: &str, count: usize) -> Error {
+    let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+    Error::Checkpoint { path: name.into(), why: format!("cannot run: {first}{more}") }
+}
+
+fn as_json(seen: &Inspection) -> Value {
+    let tokenizer = seen.tokenizer.as_ref().map(
         |tokenizer| json!({ "vocab_size": tokenizer.vocab_size(), "notes": tokenizer.notes() }),
     );
-    json!({ "report": model.report(), "config": model.config(), "tokenizer": tokenizer })
+    json!({
+        "report": seen.report,
+        "config": seen.config,
+        "tokenizer": tokenizer,
+        "problems": seen.problems,
+    })
 }
 
-fn as_text(model: &Model, verbose: bool) -> String {
-    let (report, config) = (model.report(), model.config());
-    let mut text = String::new();
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<13} {}", one_line(&value));
-    };
-    row("model", report.name.clone());
-    if let Some(revision) = &report.revision {
-        row("revision", revision.clone());
+/// Rows of a name and what belongs to it.
+#[derive(Default)]
+struct Rows(String);
+
+impl Rows {
+    fn add(&mut self, name: &str, value: impl AsRef<str>) {
+        let _ = writeln!(self.0, "{name:<13} {}", one_line(value.as_ref()));
     }
-    row("family", format!("{}, {}", config.model_type, config.task.name()));
-    let (layers, whole) = (config.layers(), config.head_counts.iter().sum::<usize>());
-    let left: usize = config.heads.iter().map(Vec::len).sum();
-    let counts = match config.head_counts.iter().all(|n| *n == config.head_counts[0]) {
-        true => config.head_counts.first().map(usize::to_string).unwrap_or_default(),
-        false => format!("{:?}", config.head_counts),
+
+    /// A list, cut short unless all is asked for.
+    fn list(&mut self, name: &str, items: &[String], all: bool) {
+        if items.is_empty() {
+            return;
+        }
+        let shown = if all { usize::MAX } else { 4 };
+        let mut text = items.iter().take(shown).cloned().collect::<Vec<_>>().join(", ");
+        if items.len() > shown {
+            text += ", … (-v for all)";
+        }
+        self.add(name, format!("{}: {text}", items.len()));
+    }
+}
+
+fn as_text(seen: &Inspection, verbose: bool) -> String {
+    let mut rows = Rows::default();
+    if let Some(report) = &seen.report {
+        rows.add("model", &report.name);
+        if let Some(revision) = &report.revision {
+            rows.add("revision", revision);
+        }
+    }
+    if let Some(config) = &seen.config {
+        about_sizes(&mut rows, config);
+    }
+    if let Some(report) = &seen.report {
+        about_tensors(&mut rows, report);
+    }
+    match &seen.tokenizer {
+        Some(tokenizer) => {
+            rows.add("tokenizer", format!("{} tokens", grouped(tokenizer.vocab_size())));
+        }
+        None => rows.add("tokenizer", "none"),
+    }
+    if let Some(report) = &seen.report {
+        rows.list("not used", &report.unused, verbose);
+    }
+    let shown = if verbose { usize::MAX } else { 20 };
+    for problem in seen.problems.iter().take(shown) {
+        rows.add("problem", problem);
+    }
+    if seen.problems.len() > shown {
+        rows.add("", format!("{} more problems (-v for all)", seen.problems.len() - shown));
+    }
+    rows.0
+}
+
+fn about_sizes(rows: &mut Rows, config: &Config) {
+    rows.add("family", &config.model_type);
+    let labels = match config.labels.is_empty() {
+        true => String::new(),
+        false => format!(": {}", config.labels.join(", ")),
     };
-    let pruned = if left < whole { format!(", {left} of {whole} left") } else { String::new() };
-    row("layers", layers.to_string());
-    row("heads", format!("{counts} per layer, {} wide{pruned}", config.head_dim));
-    row("width", format!("{}, {} inside", config.hidden_size, config.intermediate_size));
-    row(
-        "positions",
-        format!("{}, at most {} tokens", config.position_kind(), config.max_positions),
-    );
-    row("token types", config.type_vocab_size.to_string());
-    row("vocabulary", grouped(config.vocab_size));
-    row("activation", spelt(config.activation));
+    rows.add("task head", format!("{}{labels}", config.task.name()));
+    rows.add("layers", config.layers().to_string());
+    let counts = &config.head_counts;
+    let count = match counts.iter().all(|n| Some(n) == counts.first()) {
+        true => counts.first().map(usize::to_string).unwrap_or_default(),
+        false => format!("{counts:?}"),
+    };
+    rows.add("heads", format!("{count} per layer, {} wide", config.head_dim));
+    let pruned = pruned(config);
+    if !pruned.is_empty() {
+        let whole: usize = counts.iter().sum();
+        rows.add("pruned", format!("{} of {whole}: {}", pruned.len(), pruned.join(", ")));
+    }
+    rows.add("width", format!("{}, {} inside", config.hidden_size, config.intermediate_size));
+    let (positions, most) = (config.position_kind(), config.max_positions);
+    rows.add("positions", format!("{positions}, at most {most} tokens"));
+    rows.add("token types", config.type_vocab_size.to_string());
+    rows.add("vocabulary", grouped(config.vocab_size));
+    rows.add("activation", spelt(config.activation));
+}
+
+/// The heads that are gone, as they were numbered before.
+fn pruned(config: &Config) -> Vec<String> {
+    let layers = config.head_counts.iter().zip(&config.heads).enumerate();
+    let gone = layers.flat_map(|(layer, (&count, left))| {
+        (0..count).filter(|head| !left.contains(head)).map(move |head| format!("L{layer}H{head}"))
+    });
+    gone.collect()
+}
+
+fn about_tensors(rows: &mut Rows, report: &Report) {
     let parts: Vec<String> =
         report.parts.iter().map(|(part, n)| format!("{part} {}", grouped(*n))).collect();
-    row("parameters", format!("{} ({})", grouped(report.parameters), parts.join(", ")));
-    row("numbers", report.dtypes.join(", "));
-    row("tensor names", report.naming.clone());
-    match model.tokenizer() {
-        Ok(tokenizer) => row("tokenizer", format!("{} tokens", grouped(tokenizer.vocab_size()))),
-        Err(_) => row("tokenizer", "none".into()),
-    }
-    let (shown, unused) = (if verbose { usize::MAX } else { 4 }, &report.unused);
-    if !unused.is_empty() {
-        let mut names = unused.iter().take(shown).cloned().collect::<Vec<_>>().join(", ");
-        if unused.len() > shown {
-            names += ", … (-v for all)";
-        }
-        row("not used", format!("{}: {names}", unused.len()));
-    }
-    text
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    rows.add("parameters", format!("{}{parts}", grouped(report.parameters)));
+    rows.add("numbers", report.dtypes.join(", "));
+    rows.add("tensor names", &report.naming);
 }
 
 /// An enum by its name in JSON, with spaces.

@@ -4,6 +4,7 @@ mod args;
 mod batch;
 mod choice;
 mod console;
+mod convert;
 mod export;
 mod inspect;
 mod lines;
@@ -57,6 +58,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::View(args) => view::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
+        Command::Convert(args) => convert::run(args, &console),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Attnviz::command(), "attnviz", &mut script);

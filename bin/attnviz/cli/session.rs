@@ -1,6 +1,6 @@
 //! From flags to a loaded model, and from a text to its tokens.
 
-use attnviz::hub::{self, HubEnv, ModelRequest};
+use attnviz::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use attnviz::picture::TextEngine;
 use attnviz::tokens::{Encoding, Input, Limit};
 use attnviz::{Error, LoadOptions, Model, Result, Task};
@@ -17,8 +17,8 @@ pub fn open(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<(Model
     Ok((model?, engine))
 }
 
-/// Finds and loads the model.
-pub fn load(args: &ModelArgs, options: &LoadOptions, console: &Console) -> Result<Model> {
+/// Finds the model's files, downloading what is not there.
+pub fn files(args: &ModelArgs, console: &Console) -> Result<ModelFiles> {
     let request = ModelRequest {
         model: args.model.clone(),
         tokenizer: args.tokenizer.clone(),
@@ -27,8 +27,12 @@ pub fn load(args: &ModelArgs, options: &LoadOptions, console: &Console) -> Resul
         revision: args.revision.clone(),
         token: args.token.clone(),
     };
-    let files = hub::resolve(&request, &HubEnv::from_env(), &Download::new(console))?;
-    let model = Model::open(&files, options)?;
+    hub::resolve(&request, &HubEnv::from_env(), &Download::new(console))
+}
+
+/// Finds and loads the model.
+fn load(args: &ModelArgs, options: &LoadOptions, console: &Console) -> Result<Model> {
+    let model = Model::open(&files(args, console)?, options)?;
     let assumed = model.tokenizer().map(|tokenizer| tokenizer.notes()).unwrap_or_default();
     for note in model.report().notes.iter().chain(assumed) {
         console.note(note);
