@@ -532,7 +532,7 @@ fn help_version_and_completions() {
     let help = attnviz(dir.path(), &["--help"]);
     assert_eq!(help.code, 0);
     assert!(help.out.contains("Examples:") && help.out.contains("Exit codes"), "{}", help.out);
-    for command in ["view", "export", "inspect", "completions"] {
+    for command in ["view", "export", "inspect", "convert", "completions"] {
         assert!(help.out.contains(command));
         assert_eq!(attnviz(dir.path(), &[command, "--help"]).code, 0);
     }

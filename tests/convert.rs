@@ -355,3 +355,61 @@ fn a_file_that_cannot_be_read_still_gives_its_reason() {
     assert!(seen.report.is_none());
     assert!(seen.problems[0].contains("the file is truncated"), "{:?}", seen.problems);
 }
+
+// The command line
+
+#[cfg(feature = "embedded")]
+fn attnviz(args: &[&str]) -> (i32, String, String) {
+    let run = assert_cmd::Command::new(env!("CARGO_BIN_EXE_attnviz"))
+        .args(args)
+        .env("HF_HUB_OFFLINE", "1")
+        .output()
+        .expect("runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (run.status.code().expect("not killed"), text(run.stdout), text(run.stderr))
+}
+
+#[test]
+#[cfg(feature = "embedded")]
+fn convert_from_the_command_line() {
+    let folder = TempDir::new().expect("folder");
+    let out = folder.path().join("out").display().to_string();
+    let source = fixture("goldens/bert_mlm").display().to_string();
+    let (code, said, errors) = attnviz(&["convert", &source, &out, "--dtype", "bf16"]);
+    assert_eq!((code, errors.as_str()), (0, ""), "{said}");
+    assert!(said.contains("tensors (BF16), 0.1 MB; model.safetensors, config.json"), "{said}");
+    let (code, said, errors) = attnviz(&["convert", &source, &out]);
+    assert_eq!((code, said.as_str()), (1, ""), "{errors}");
+    assert!(errors.contains("--force"), "{errors}");
+    let (code, said, _) = attnviz(&["convert", &source, &out, "--force", "--json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, &said["dtypes"]), (0, &json!(["F32"])));
+    assert_eq!(attnviz(&["convert", &source, &out, "--dtype", "int8"]).0, 2);
+    assert_eq!(attnviz(&["convert", &source]).0, 2);
+    assert_eq!(attnviz(&["convert", "./not-there", &out, "--force"]).0, 3);
+}
+
+#[test]
+#[cfg(feature = "embedded")]
+fn inspect_from_the_command_line() {
+    let folder = TempDir::new().expect("folder");
+    let at = folder.path().display().to_string();
+    let gone = Variant::of("bert_seqcls").prune("bert.", 8, &[(0, vec![1, 3]), (1, vec![0])]);
+    gone.write(folder.path());
+    let (code, said, errors) = attnviz(&["inspect", &at]);
+    assert_eq!(code, 0, "{errors}");
+    for want in
+        ["task head     sequence-classification: ", "pruned        3 of 8: L0H1, L0H3, L1H0"]
+    {
+        assert!(said.contains(want), "{want}: {said}");
+    }
+    gone.without("classifier.bias").write(folder.path());
+    let (code, said, errors) = attnviz(&["inspect", &at]);
+    assert_eq!(code, 4);
+    assert!(said.contains("family        bert") && said.contains("problem"), "{said}");
+    assert!(errors.contains("cannot run: ") && errors.contains("`classifier.bias` is missing"));
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    let (code, said, _) = attnviz(&["inspect", &at, "--json"]);
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, said["problems"].as_array().map(Vec::len)), (4, Some(1)));
+}

@@ -182,10 +182,13 @@ fn companions(files: &ModelFiles) -> Vec<(&'static str, Asset)> {
         ("special_tokens_map.json", &tokenizer.special),
         ("added_tokens.json", &tokenizer.added),
     ];
-    let folder = files.weights.first().and_then(|asset| match asset {
+    // companions that are read by no name here lie beside those that are
+    let assets = known.iter().filter_map(|(_, asset)| asset.as_ref()).chain(&files.weights);
+    let mut folders = assets.filter_map(|asset| match asset {
         Asset::Disk(path) => path.parent(),
         Asset::BuiltIn { .. } => None,
     });
+    let folder = folders.next();
     let named = |name: &str| known.iter().find(|(known, _)| *known == name);
     let found = |name: &'static str| -> Option<(&'static str, Asset)> {
         let asset = match named(name) {
