@@ -10,6 +10,8 @@ use attnviz::{HeadChoice, Indices, Task};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
+use super::pictures::Picture;
+
 const EXAMPLES: &str = "\
 Examples:
   attnviz \"The animal didn't cross the street because it was too tired\"
@@ -266,6 +268,9 @@ pub struct PictureArgs {
     /// File formats: png, svg, or both as png,svg
     #[arg(long, value_name = "LIST", default_value = "png", value_delimiter = ',')]
     pub format: Vec<Format>,
+    /// Draw only these: heads, means, grid
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<Picture>,
 }
 
 #[derive(Debug, Args)]

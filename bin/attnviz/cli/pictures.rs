@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use attnviz::analysis::{merge_words, without_special};
 use attnviz::output::{Manifest, OutputFolder, slug};
 use attnviz::picture::{Format, Ranges, Style, TextEngine, View, grid, heatmap};
-use attnviz::{Attention, Head, Result, Token};
+use attnviz::{Attention, Error, Head, Result, Token};
+use clap::ValueEnum;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -72,6 +73,28 @@ pub fn by_words(attention: &Attention, names: &[Vec<&str>]) -> Attention {
     })
 }
 
+/// The kinds of pictures in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Picture {
+    /// One per head
+    Heads,
+    /// The mean over the heads of each layer
+    Means,
+    /// All heads in one picture
+    Grid,
+}
+
+impl Picture {
+    /// As in --only.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Heads => "heads",
+            Self::Means => "means",
+            Self::Grid => "grid",
+        }
+    }
+}
+
 /// One file to draw.
 enum Job {
     Head(usize),
@@ -79,8 +102,18 @@ enum Job {
     Grid,
 }
 
+impl Job {
+    fn kind(&self) -> Picture {
+        match self {
+            Self::Head(_) => Picture::Heads,
+            Self::Mean(_) => Picture::Means,
+            Self::Grid => Picture::Grid,
+        }
+    }
+}
+
 /// The names of all files with what is in them.
-fn jobs(attention: &Attention, formats: &[Format]) -> Vec<(String, Job, Format)> {
+fn jobs(attention: &Attention, formats: &[Format], only: &[Picture]) -> Vec<(String, Job, Format)> {
     let mut jobs = Vec::new();
     for &format in formats {
         let end = format.extension();
@@ -97,7 +130,15 @@ fn jobs(attention: &Attention, formats: &[Format]) -> Vec<(String, Job, Format)>
             jobs.push((format!("grid.{end}"), Job::Grid, format));
         }
     }
+    jobs.retain(|(_, job, _)| only.is_empty() || only.contains(&job.kind()));
     jobs
+}
+
+/// One head is its own mean and its own grid.
+fn nothing(only: &[Picture]) -> Error {
+    let found: Vec<&str> = only.iter().map(|kind| kind.name()).collect();
+    let want = "heads, since no layer shows more than one head".into();
+    Error::Usage { flag: "--only".into(), want, found: found.join(",") }
 }
 
 /// Draws everything into the input's folder under `args.out`.
@@ -114,7 +155,10 @@ pub fn draw(
     let style = style(&args.picture);
     let ranges = style.scale.resolve(&shown.attention);
     let notes: Vec<String> = shown.notes.iter().chain(&named.notes).cloned().collect();
-    let jobs = jobs(&shown.attention, &formats);
+    let jobs = jobs(&shown.attention, &formats, &args.picture.only);
+    if jobs.is_empty() {
+        return Err(nothing(&args.picture.only));
+    }
     let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
     let manifest = Manifest {
         dtype: source.dtype.clone(),
@@ -211,6 +255,8 @@ fn arguments(choice: &ChoiceArgs, picture: &PictureArgs, run: &RunArgs) -> Map<S
     put("annotate", picture.annotate.into());
     put("dark", picture.dark.into());
     put("dpi", picture.dpi.into());
+    let kinds: Vec<&str> = picture.only.iter().map(|kind| kind.name()).collect();
+    put("only", if kinds.is_empty() { Value::Null } else { kinds.join(",").into() });
     put("truncate", run.truncate.into());
     put("max_length", run.max_length.into());
     map

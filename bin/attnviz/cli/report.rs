@@ -110,7 +110,10 @@ impl Report {
     /// What is in the folder.
     pub fn files(&self) -> String {
         let written = &self.written;
-        let mut parts = vec![many(written.heads, "head")];
+        let mut parts = Vec::new();
+        if written.heads > 0 {
+            parts.push(many(written.heads, "head"));
+        }
         if written.grid {
             parts.push("a grid".into());
         }
