@@ -1,4 +1,4 @@
-//! attnviz: see, question and prune the attention heads of pretrained transformers.
+//! attnviz: see and question the attention heads of pretrained transformers.
 #![deny(missing_docs)]
 #![deny(unsafe_code)]
 
@@ -24,3 +24,7 @@ mod weights;
 pub use config::{Config, Task};
 pub use model::{LoadOptions, Model};
 pub use trace::{Change, Intervention, Keep, Kept, Recorder, Site, Stack, Trace};
+
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -543,3 +543,16 @@ fn help_version_and_completions() {
         assert!(script.code == 0 && script.out.contains("attnviz"), "{shell}");
     }
 }
+
+#[test]
+fn only_the_kinds_of_pictures_asked_for() {
+    let dir = TempDir::new().unwrap();
+    let ran = attnviz(dir.path(), &[EXAMPLE, "--only", "grid,means", "--out", "out"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("\n  a grid, 6 layer means\n"), "{}", ran.out);
+    let found = files(&dir.path().join("out").join(SLUG));
+    assert_eq!(found.len(), 8, "{:?}", found.keys());
+    assert!(found.contains_key("grid.png") && found.contains_key("L05-mean.png"));
+    let one = ["x", "--heads", "L3H1", "--only", "grid"];
+    fails(dir.path(), &one, 2, &["--only", "heads", "grid"]);
+}
