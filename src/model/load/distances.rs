@@ -12,6 +12,8 @@ impl Loader<'_> {
     /// The tables of one layer's attention, for the heads that are left.
     pub fn distances(&self, at: &str, heads: &[usize], qkv: &Linear) -> Result<Option<Distances>> {
         let config = self.config;
+        self.weights.account("distance.norm.weight"); // stored even where it norms nothing
+        self.weights.account("distance.norm.bias");
         match config.distances {
             config::Distances::None => Ok(None),
             config::Distances::Embedded { with_keys } => {

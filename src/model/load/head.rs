@@ -85,13 +85,19 @@ impl Loader<'_> {
         let name = if self.config.tied { "embeddings.word.weight" } else { "mlm.decoder.weight" };
         let rows = weights.shape(name).and_then(|s| s.first().copied());
         let table = weights.table(name, rows.unwrap_or(self.config.vocab_size), width)?;
-        let bias = ["mlm.bias", "mlm.decoder.bias"].into_iter().find(|name| weights.has(name));
+        // an untied decoder has a bias of its own; both names then hold different numbers
+        let mut names = ["mlm.bias", "mlm.decoder.bias"];
+        if !self.config.tied {
+            names.reverse();
+        }
+        let bias = names.into_iter().find(|name| weights.has(name));
         let bias = match bias {
             None if self.config.optional_biases => vec![0.0; table.rows],
             found => weights.vector(found.unwrap_or("mlm.bias"), table.rows)?,
         };
         weights.account("mlm.decoder.weight");
         weights.account("mlm.decoder.bias");
+        weights.account("mlm.bias");
         Ok(Decoder { table, bias })
     }
 }
