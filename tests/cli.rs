@@ -2,13 +2,14 @@
 //! its cache is an empty folder.
 #![cfg(feature = "embedded")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
 use assert_cmd::Command;
+use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -127,6 +128,47 @@ fn the_first_command() {
 }
 
 #[test]
+fn the_strongest_heads_of_a_pattern_are_listed_and_all_on_request() {
+    let dir = TempDir::new().unwrap();
+    let heads = |out: &str| out.split("plain pattern").nth(1).unwrap().matches("L").count();
+    let short = attnviz(dir.path(), &["time flies"]);
+    assert!(short.out.contains("more (-v)"), "{}", short.out);
+    assert!(short.out.lines().all(|line| line.chars().count() <= 80), "{}", short.out);
+    let all = attnviz(dir.path(), &["time flies", "-v"]);
+    assert!(!all.out.contains("more (-v)"), "{}", all.out);
+    assert!(heads(&short.out) < heads(&all.out), "{}{}", short.out, all.out);
+    let json = attnviz(dir.path(), &["time flies", "--json"]).json();
+    assert_eq!(json["patterns"].as_array().unwrap().len(), heads(&all.out) - 1, "{}", all.out);
+}
+
+/// Far more threads than cores once took minutes of waiting for each other.
+#[test]
+fn there_are_no_more_threads_than_cores() {
+    let dir = TempDir::new().unwrap();
+    let mut command = program("attnviz", dir.path());
+    let output = command
+        .args(["time flies", "--threads", "65535", "--heads", "L0H0"])
+        .timeout(std::time::Duration::from_secs(60))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn bytes_that_are_no_text_are_wrong_usage() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = TempDir::new().unwrap();
+    let text = std::ffi::OsStr::from_bytes(b"a\xffb");
+    for args in [&[text][..], &["--pair".as_ref(), text, "b".as_ref()]] {
+        let output = program("attnviz", dir.path()).args(args).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains("UTF-8"), "{err}");
+    }
+}
+
+#[test]
 fn viz_is_view() {
     let dir = TempDir::new().unwrap();
     let text = "time flies";
@@ -177,6 +219,7 @@ fn wrong_usage_is_2() {
         (&["text", "--task", "poetry"], "masked-lm"),
         (&["text", "--device", "tpu"], "cpu"),
         (&["text", "--threads", "0"], "1"),
+        (&["text", "--top", "0"], "zero"),
         (&["text", "--pair", "a", "b"], "--pair"),
         (&["text", "--file", "x"], "--file"),
         (&["--tokens", "x"], "--attention"),
@@ -333,6 +376,7 @@ fn lines_of_json_from_standard_input() {
 {"tokens": ["[CLS]", "play", "##ing", "[SEP]"]}
 {"text": "one", "words": ["two"]}
 {"text": 3}
+["a", null, null, null]
 not json
 "###;
     let output = program("attnviz", dir.path())
@@ -351,9 +395,10 @@ not json
     assert_eq!(texts(1), ["[CLS]", "one", "[SEP]", "two", "[SEP]"]);
     assert_eq!(texts(2), ["[CLS]", "new", "york", "sleeps", "[SEP]"]);
     assert_eq!(texts(3), ["[CLS]", "play", "##ing", "[SEP]"]);
-    assert_eq!(json["failed"], 3);
+    assert_eq!(json["failed"], 4);
     for input in &inputs[4..] {
-        assert!(input["error"].is_string(), "{input}");
+        let error = input["error"].as_str().unwrap();
+        assert!(!error.contains("Entry") && !error.contains("line 1"), "{input}");
     }
 }
 
@@ -487,6 +532,28 @@ fn anyones_arrays_are_drawn_without_a_model() {
         let written = files_in(&dir.path().join(name).join("cls-play-ing-sep"));
         assert_eq!(written.len(), 6 + 2 + 1 + 1, "{written:?}");
     }
+}
+
+#[test]
+fn arrays_that_are_no_attention_are_drawn_with_a_note() {
+    let dir = TempDir::new().unwrap();
+    // a layer that is not there is no obstacle to choosing heads
+    let file = dir.path().join("x.safetensors");
+    let all = |value: f32| Tensor::full(value, (2, 2, 2), &Device::Cpu).unwrap();
+    let layers = [("attentions.0", all(0.5)), ("attentions.2", all(2.0))];
+    candle_core::safetensors::save(&HashMap::from(layers), &file).unwrap();
+    fs::write(dir.path().join("t.json"), r#"["a", "b"]"#).unwrap();
+    let args = ["--attention", "x.safetensors", "--tokens", "t.json", "--heads", "0"];
+    let ran = attnviz(dir.path(), &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.starts_with("note: L2H0: ") && ran.err.lines().count() == 1, "{}", ran.err);
+    let names = files_in(&dir.path().join("notebooks-out/a-b"));
+    assert_eq!(names, ["L00H00.png", "L02H00.png", "grid.png", "manifest.json"]);
+    let pruned = [&args[..4], &["--layers", "1"]].concat();
+    fails(dir.path(), &pruned, 2, &["at least one head"]);
+    // what does not fit is the input's fault, and the file is named
+    fs::write(dir.path().join("t.json"), r#"["a"]"#).unwrap();
+    fails(dir.path(), &args, 5, &["x.safetensors", "1 queries", "2 by 2"]);
 }
 
 #[test]

@@ -26,8 +26,8 @@ const MOST_LAYERS: usize = 10_000;
 /// as parts of words.
 ///
 /// # Errors
-/// [`Error::Input`] for files that are not of this form, [`Error::Array`] when arrays and tokens do
-/// not match, [`Error::Io`] when a file cannot be read.
+/// [`Error::Input`] for files that are not of this form and for arrays and tokens that do not
+/// match, [`Error::Io`] when a file cannot be read.
 pub fn read_attention(arrays: &Path, tokens: Option<&Path>) -> Result<Attention> {
     let mut file = Arrays::open(arrays)?;
     let (queries, keys) = match tokens {
@@ -57,7 +57,10 @@ pub fn read_attention(arrays: &Path, tokens: Option<&Path>) -> Result<Attention>
             heads.push(HeadWeights { head: Head { layer, head }, weights });
         }
     }
-    Attention::new(queries, keys, heads, head_counts)
+    if heads.is_empty() {
+        return Err(bad(arrays, "holds no heads"));
+    }
+    Attention::new(queries, keys, heads, head_counts).map_err(|error| bad(arrays, error))
 }
 
 /// The layers, [H, Q, K] each, by number.
@@ -137,11 +140,7 @@ fn float(file: &mut Arrays, name: &str) -> Result<ArrayD<f32>> {
 
 fn wrong(path: &Path, name: &str, want: &str, found: &[usize]) -> Error {
     let what = if name.is_empty() { "array".into() } else { format!("`{name}`") };
-    Error::Array {
-        what: format!("{}: {what}", path.display()),
-        want: want.into(),
-        found: format!("{found:?}"),
-    }
+    bad(path, format!("{what}: expected {want}, found {found:?}"))
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
 //! Every flag, in groups that the subcommands share.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -97,8 +98,8 @@ pub struct ViewArgs {
     #[arg(long)]
     pub force: bool,
     /// How many links to list
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub top: usize,
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub top: NonZeroUsize,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
@@ -310,7 +311,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(2..))]
     pub max_length: Option<u32>,
-    /// Threads; all cores if not given
+    /// Threads, at most one per core; all cores if not given
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,

@@ -18,6 +18,8 @@ pub fn choose(
         Some(layers) => layers.value.resolve("layers", counts.len())?,
         None => all,
     };
+    // a layer that arrays from elsewhere leave out has no heads to choose from
+    let layers: Vec<usize> = layers.into_iter().filter(|&layer| counts[layer] > 0).collect();
     let mut chosen = match &args.heads {
         Some(heads) => heads.value.resolve(&layers, counts)?,
         None => layers.iter().map(|&layer| (layer, (0..counts[layer]).collect())).collect(),

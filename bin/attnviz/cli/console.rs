@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use attnviz::hub::Progress;
@@ -137,14 +138,15 @@ pub fn one_line(text: &str) -> String {
     plain(text).replace('\n', "\\n")
 }
 
-/// Sets the number of threads for everything.
+/// Sets the number of threads for everything. More than one per core never helps, and thousands
+/// would spend their time waiting for each other.
 pub fn set_threads(threads: Option<u16>) -> Result<()> {
     let Some(threads) = threads else { return Ok(()) };
-    rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global().map_err(|e| {
-        Error::Usage {
-            flag: "--threads".into(),
-            want: "a number of threads that can be started".into(),
-            found: format!("{threads} ({e})"),
-        }
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = usize::from(threads).min(cores);
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|e| Error::Usage {
+        flag: "--threads".into(),
+        want: "a number of threads that can be started".into(),
+        found: format!("{threads} ({e})"),
     })
 }

@@ -15,9 +15,11 @@ pub struct Line {
 
 /// How a place in the file is named in messages.
 pub fn place(path: &Path, number: usize) -> String {
-    let file =
-        if path == Path::new("-") { "standard input".into() } else { path.display().to_string() };
-    format!("{file}, line {number}")
+    format!("{}, line {number}", file(path))
+}
+
+fn file(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
 }
 
 /// Reads all lines: JSON objects when the file is called `.jsonl`, or when standard input begins
@@ -38,8 +40,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     };
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     if bytes.is_empty() {
-        let why = "holds no lines".into();
-        return Err(Error::Input { place: place(path, 1), why });
+        return Err(Error::Input { place: file(path), why: "holds no lines".into() });
     }
     let lines = bytes.split(|&byte| byte == b'\n').zip(1..);
     Ok(lines
@@ -62,11 +63,16 @@ fn one(line: &[u8], json: bool) -> Result<Input> {
     if !json {
         return Ok(Input::Text(text.to_owned()));
     }
-    let entry: Entry = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
-    entry
-        .input()
-        .ok_or_else(|| wrong("expected one of text (with or without text_b), words, tokens"))
+    if !text.trim_start().starts_with('{') {
+        return Err(wrong(format!("expected a JSON object with {WANT}")));
+    }
+    // the line that the parser counts is always the first
+    let entry: Entry = serde_json::from_str(text)
+        .map_err(|e| wrong(e.to_string().replace("at line 1 column", "at column")))?;
+    entry.input().ok_or_else(|| wrong(format!("expected {WANT}")))
 }
+
+const WANT: &str = "one of text (with or without text_b), words, tokens";
 
 #[derive(Deserialize)]
 struct Entry {

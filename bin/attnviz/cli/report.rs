@@ -13,6 +13,8 @@ use super::console::one_line;
 use super::pictures::{Named, Source, Written};
 
 const WIDTH: usize = 80;
+/// Heads of one pattern that are listed unless all are asked for: the strongest.
+const SHOWN: usize = 6;
 
 /// The findings about one input.
 pub struct Report {
@@ -95,15 +97,15 @@ impl Report {
         })
     }
 
-    /// The report for people, 80 columns wide.
-    pub fn text(&self, model: Option<&Model>) -> String {
+    /// The report for people, 80 columns wide; `all` lists every head with a plain pattern.
+    pub fn text(&self, model: Option<&Model>, all: bool) -> String {
         let mut text = header(&self.model, model);
         let count = format!("{}: ", many(self.tokens.len(), "token"));
         text += &wrapped(&count, self.tokens.iter().map(listed));
         text += &format!("{}/\n  {}\n\n", self.folder(), self.files());
         text += &self.link_list();
         text.push('\n');
-        text += &self.pattern_list();
+        text += &self.pattern_list(if all { usize::MAX } else { SHOWN });
         text
     }
 
@@ -144,7 +146,7 @@ impl Report {
         text
     }
 
-    fn pattern_list(&self) -> String {
+    fn pattern_list(&self, shown: usize) -> String {
         if self.patterns.is_empty() {
             return "No head has a plain pattern.\n".into();
         }
@@ -155,8 +157,12 @@ impl Report {
         let mut text = "Heads with a plain pattern (mean share of their weight):\n".to_owned();
         for (kind, mut heads) in kinds {
             heads.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            let names = heads.iter().map(|(head, share)| format!("{head} {share:.2}"));
-            text += &wrapped(&format!("  {}: ", self.pattern_name(kind)), commas(names));
+            let names = heads.iter().take(shown).map(|(head, share)| format!("{head} {share:.2}"));
+            let mut names: Vec<String> = commas(names).collect();
+            if heads.len() > shown {
+                names.push(format!("and {} more (-v)", heads.len() - shown));
+            }
+            text += &wrapped(&format!("  {}: ", self.pattern_name(kind)), names);
         }
         text
     }
@@ -190,7 +196,7 @@ pub fn header(name: &str, model: Option<&Model>) -> String {
         (Some(least), Some(most)) if least < most => format!("{least} to {most} heads"),
         (_, most) => many(most.copied().unwrap_or(0), "head"),
     };
-    let revision = report.revision.as_deref().map(|r| format!("@{}", &r[..r.len().min(8)]));
+    let revision = report.revision.as_deref().map(|r| format!("@{r:.8}"));
     format!(
         "{}{}: {}, {} of {heads}, {}\n",
         one_line(name),

@@ -9,9 +9,9 @@ use super::args::{Attnviz, InputArgs};
 
 /// Puts `view` before arguments that name no command; the flag says whether it did.
 pub fn with_command(mut given: Vec<OsString>) -> (Vec<OsString>, bool) {
-    let first = given.get(1).and_then(|arg| arg.to_str());
-    let own = matches!(first, None | Some("-h" | "--help" | "-V" | "--version" | "help"));
-    let implied = !own && !first.is_some_and(|first| commands().iter().any(|name| name == first));
+    let Some(first) = given.get(1) else { return (given, false) };
+    let own = ["-h", "--help", "-V", "--version", "help"].iter().any(|flag| first == flag);
+    let implied = !own && !commands().iter().any(|name| first == &**name);
     if implied {
         given.insert(1, "view".into());
     }

@@ -7,7 +7,8 @@ use attnviz::export::read_attention;
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
 use attnviz::tokens::{Batch, Encoding, Input};
-use attnviz::{Attention, Keep, Model, Recorder, Result, Site, Stack};
+use attnviz::{Attention, HeadWeights, Keep, Model, Recorder, Result, Site, Stack};
+use ndarray::ArrayView1;
 use serde_json::{Value, json};
 
 use super::args::ViewArgs;
@@ -56,13 +57,33 @@ fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
         .retain(|one| chosen.get(&one.head.layer).is_some_and(|h| h.contains(&one.head.head)));
     let file = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
     let texts: Vec<&str> = attention.queries.iter().map(|token| &*token.text).collect();
-    let named = Named { input: json!({ "tokens": texts }), text: texts.join(" "), notes: vec![] };
+    let notes: Vec<String> = off_rows(&attention).into_iter().collect();
+    for note in &notes {
+        console.note(note);
+    }
+    let named = Named { input: json!({ "tokens": texts }), text: texts.join(" "), notes };
     let source = Source { model: file, revision: None, dtype: None };
     let engine = TextEngine::new();
     let report = one(args, &source, &named, &attention, &[], &engine)?;
     tell(console, &engine, &report, None);
     Ok(0)
 }
+
+/// What is drawn as attention but is none: masked, scored or scaled weights.
+fn off_rows(attention: &Attention) -> Option<String> {
+    let off = |one: &&HeadWeights| {
+        let whole = |row: ArrayView1<'_, f32>| (row.sum() - 1.0).abs() <= WHOLE;
+        one.weights.iter().any(|&weight| weight < 0.0) || !one.weights.rows().into_iter().all(whole)
+    };
+    let heads: Vec<String> =
+        attention.heads.iter().filter(off).map(|one| one.head.to_string()).collect();
+    let (first, rest) = heads.split_first()?;
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    Some(format!("{first}{more}: not attention, for rows do not sum to 1 or hold less than 0"))
+}
+
+/// How far from 1 a row may sum: half precision rounds 512 weights to no worse.
+const WHOLE: f32 = 1e-2;
 
 fn tell(console: &Console, engine: &TextEngine, report: &Report, model: Option<&Model>) {
     for warning in engine.warnings() {
@@ -71,7 +92,7 @@ fn tell(console: &Console, engine: &TextEngine, report: &Report, model: Option<&
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => format!("{:#}\n", report.json()),
         (_, true) => format!("{}\n", report.folder()),
-        _ => report.text(model),
+        _ => report.text(model, console.talk.verbose),
     });
 }
 
@@ -104,7 +125,7 @@ pub fn one(
     let shown = Shown::new(&args.choice, attention, &words);
     let written = draw(args, source, named, &shown, engine)?;
     let mut links = links(&words);
-    links.truncate(args.top);
+    links.truncate(args.top.get());
     Ok(Report::new(source, named, attention, &words, links, patterns(attention), written))
 }
 
