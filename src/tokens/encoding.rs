@@ -25,8 +25,9 @@ pub struct Unknown {
     pub count: usize,
     /// All tokens that were typed, special ones left out.
     pub of: usize,
-    /// Hub id of a model whose vocabulary would know them.
-    pub knows: &'static str,
+    /// Hub id of a model whose vocabulary would know most of them, if they are of a script that
+    /// one is known for.
+    pub knows: Option<&'static str>,
 }
 
 impl Encoding {
@@ -52,13 +53,15 @@ impl Encoding {
         let of = self.tokens.iter().filter(|token| !token.special).count();
         let sources: Vec<&str> =
             self.tokens.iter().filter_map(|token| token.unknown.as_deref()).collect();
-        let any = |test: fn(char) -> bool| sources.iter().any(|text| text.chars().any(test));
-        let knows =
-            if any(is_han) && !self.texts.iter().any(|text| text.chars().any(is_kana_or_hangul)) {
-                "bert-base-chinese"
-            } else {
-                "bert-base-multilingual-cased"
-            };
+        // a longer word is unknown to every vocabulary of pieces
+        let words = || sources.iter().filter(|text| text.chars().count() <= LONGEST_WORD);
+        let any = |test: fn(char) -> bool| words().any(|text| text.chars().any(test));
+        let typed = |test: fn(char) -> bool| self.texts.iter().any(|text| text.chars().any(test));
+        let knows = match any(is_han) && !typed(is_kana_or_hangul) {
+            true => Some("bert-base-chinese"),
+            false if any(char::is_alphabetic) => Some("bert-base-multilingual-cased"),
+            false => None,
+        };
         (!sources.is_empty()).then_some(Unknown { count: sources.len(), of, knows })
     }
 
@@ -82,6 +85,9 @@ impl Encoding {
         Ok(())
     }
 }
+
+/// Characters of the longest word that BERT's tokenizer cuts into pieces.
+const LONGEST_WORD: usize = 100;
 
 fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'

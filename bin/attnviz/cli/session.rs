@@ -101,9 +101,12 @@ pub fn token_notes(encoding: &Encoding) -> Vec<String> {
         notes.push(format!("cut by {} tokens to {left} (--truncate)", encoding.cut));
     }
     if let Some(unknown) = encoding.unknown() {
+        let knows = unknown.knows.map(|model| format!("; {model} would know them"));
         notes.push(format!(
-            "{} of {} tokens are unknown to this vocabulary; {} would know them",
-            unknown.count, unknown.of, unknown.knows
+            "{} of {} tokens are unknown to this vocabulary{}",
+            unknown.count,
+            unknown.of,
+            knows.unwrap_or_default()
         ));
     }
     notes
