@@ -34,7 +34,11 @@ pub(super) fn resolve(name: &str, request: &ModelRequest) -> Result<ModelFiles> 
             found: folder.clone(),
         });
     }
-    files()
+    let mut files = files()?;
+    if let Some(revision) = &request.revision {
+        files.notes.push(format!("--revision {revision} ignored: the model is built in"));
+    }
+    Ok(files)
 }
 
 #[cfg(not(feature = "embedded"))]
