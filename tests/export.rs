@@ -143,12 +143,17 @@ fn ids_come_with_a_mask_or_without() {
     let path = dir.path().join("in.safetensors");
     let wrong = |ids: Tensor| {
         candle_core::safetensors::save(&[("input_ids", ids)].into(), &path).unwrap();
-        read_batch(&path).unwrap_err().to_string()
+        let error = read_batch(&path).unwrap_err();
+        assert_eq!(error.exit_code(), 5, "{error}");
+        error.to_string()
     };
     let cpu = &Device::Cpu;
+    assert!(wrong(Tensor::zeros((2, 0), DType::I64, cpu).unwrap()).contains("at least one token"));
     assert!(wrong(Tensor::new(&[1_i64, 2], cpu).unwrap()).contains("[batch, tokens]"));
     assert!(wrong(Tensor::new(&[[-1_i64, 2]], cpu).unwrap()).contains("-1"));
     assert!(wrong(Tensor::new(&[[1_f32, 2.0]], cpu).unwrap()).contains("whole numbers"));
+    let error = read_batch(&fixture("stacked.npz")).unwrap_err();
+    assert!(error.exit_code() == 5 && error.to_string().contains("`input_ids`"), "{error}");
 }
 
 fn stages() -> Stages {

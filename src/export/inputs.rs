@@ -5,7 +5,7 @@ use std::path::Path;
 use ndarray::{Array2, Ix2};
 
 use super::arrays::{Array, Arrays, bad};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tokens::Batch;
 
 /// Reads `input_ids` [B, T] and, where they are there, `attention_mask` and `token_type_ids` of the
@@ -13,11 +13,16 @@ use crate::tokens::Batch;
 /// are 0. Padding is kept.
 ///
 /// # Errors
-/// [`Error::Input`] when `input_ids` is missing, is not a matrix of whole numbers, or holds what no
-/// vocabulary has; [`Error::Array`] when the shapes differ.
+/// [`Error::Input`](crate::Error::Input) when `input_ids` is missing, is not a matrix of whole
+/// numbers, or holds what no vocabulary has, and when the shapes differ.
 pub fn read_batch(path: &Path) -> Result<Batch> {
     let mut file = Arrays::open(path)?;
     let names = file.names();
+    if !names.iter().any(|name| name == "input_ids") {
+        let shown: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+        let found = format!("found {} arrays: {}", names.len(), shown.join(", "));
+        return Err(bad(path, format!("expected `input_ids`; {found}")));
+    }
     let ids = matrix(&mut file, "input_ids", None)?;
     let mut other = |name: &str, fill: u32| {
         if names.iter().any(|n| n == name) {
@@ -39,11 +44,8 @@ fn matrix(file: &mut Arrays, name: &str, shape: Option<(usize, usize)>) -> Resul
         return Err(bad(file.path(), format!("`{name}`: expected whole numbers")));
     };
     let found = array.shape().to_vec();
-    let wrong = |want: String| Error::Array {
-        what: format!("{}: `{name}`", file.path().display()),
-        want,
-        found: format!("{found:?}"),
-    };
+    let wrong =
+        |want: String| bad(file.path(), format!("`{name}`: expected {want}, found {found:?}"));
     let array = array.into_dimensionality::<Ix2>().map_err(|_| wrong("[batch, tokens]".into()))?;
     if let Some(shape) = shape.filter(|&shape| shape != array.dim()) {
         return Err(wrong(format!("{shape:?}, as `input_ids`")));
