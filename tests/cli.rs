@@ -254,6 +254,10 @@ fn an_unusable_checkpoint_is_4() {
         fs::write(&weights, bytes).unwrap();
         fails(dir.path(), &["text", "-m", "model"], 4, &["model.safetensors"]);
     }
+    // what a file says cannot steer the terminal or take a second line
+    fs::write(model.join("config.json"), r#"{"model_type": "a\nb\u001b[31m"}"#).unwrap();
+    fs::copy(fixture("goldens/bert_model/model.safetensors"), weights).unwrap();
+    fails(dir.path(), &["text", "-m", "model"], 4, &["model_type", "a\\nb\\u{1b}"]);
 }
 
 #[test]

@@ -58,8 +58,9 @@ impl Console {
         self.line(&format!("error: {error}"));
     }
 
+    /// One line whatever a file's own names hold.
     fn line(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{}", plain(text));
+        let _ = writeln!(io::stderr().lock(), "{}", one_line(text));
     }
 
     /// A bar for so many steps, on a terminal only.

@@ -160,15 +160,7 @@ pub fn draw(
         return Err(nothing(&args.picture.only));
     }
     let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
-    let manifest = Manifest {
-        dtype: source.dtype.clone(),
-        arguments: arguments(&args.choice, &args.picture, &args.run),
-        tokens: tokens(&shown.attention.queries, &shown.attention.keys),
-        lost: lost(shown),
-        notes: notes.clone(),
-        files: files.clone(),
-        ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
-    };
+    let manifest = manifest(args, source, named, shown, (&notes, &files));
     let folder = OutputFolder::claim(&args.out, &slug(&named.text), manifest, args.force)?;
     let drawing = Drawing { model: &source.model, shown, notes, style, ranges, engine };
     jobs.par_iter()
@@ -183,6 +175,25 @@ pub fn draw(
         grid: count(|job| matches!(job, Job::Grid)) > 0,
         files,
     })
+}
+
+/// What made the pictures, with the notes and file names that go with them.
+fn manifest(
+    args: &ViewArgs,
+    source: &Source,
+    named: &Named,
+    shown: &Shown<'_>,
+    (notes, files): (&[String], &[String]),
+) -> Manifest {
+    Manifest {
+        dtype: source.dtype.clone(),
+        arguments: arguments(&args.choice, &args.picture, &args.run),
+        tokens: tokens(&shown.attention.queries, &shown.attention.keys),
+        lost: lost(shown),
+        notes: notes.to_vec(),
+        files: files.to_vec(),
+        ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
+    }
 }
 
 /// What all pictures of one input share.
