@@ -83,7 +83,7 @@ fn read(fields: &Fields) -> Result<Config> {
     Ok(Config {
         embedding_size: fields.count("embedding_size")?.unwrap_or(128),
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         // layer l belongs to group ⌊l / (layers / groups)⌋, in true division as in the reference
         shared: (0..layers).map(|layer| layer * groups / layers).collect(),
         absolute,

@@ -55,7 +55,7 @@ fn read(fields: &Fields) -> Result<Config> {
     let (absolute, distances) = common::positions(fields, Absolute::Ordinal)?;
     Ok(Config {
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute,
         distances,
         task_heads: Heads { masked_lm: base.activation, ..base.task_heads },

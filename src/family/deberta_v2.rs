@@ -74,7 +74,7 @@ fn read(fields: &Fields) -> Result<Config> {
         embedding_size: fields.count("embedding_size")?.unwrap_or(base.hidden_size),
         project_first: true,
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(0),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-7),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-7),
         absolute,
         distances: distances(fields, base.max_positions)?,
         blank_padding: true,

@@ -60,7 +60,7 @@ fn read(fields: &Fields) -> Result<Config> {
     Ok(Config {
         embedding_size: fields.count("embedding_size")?.unwrap_or(128),
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute,
         distances,
         task_heads: Heads { sequence: Activation::Gelu, ..base.task_heads },

@@ -118,6 +118,13 @@ impl Fields {
         self.typed(key, "a number", |v| v.as_f64().filter(|x| x.is_finite()))
     }
 
+    /// What a norm adds to a variance: below 0 it would make numbers that are none.
+    pub fn epsilon(&self, key: &str) -> Result<Option<f64>> {
+        self.typed(key, "a number, 0 or more", |v| {
+            v.as_f64().filter(|x| x.is_finite() && *x >= 0.0)
+        })
+    }
+
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.typed(key, "true or false", Value::as_bool)
     }

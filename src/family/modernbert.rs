@@ -76,7 +76,7 @@ fn read(fields: &Fields) -> Result<Config> {
     let poolings = [("cls", Pooling::First), ("mean", Pooling::Mean)];
     let pooling = fields.choice("classifier_pooling", &poolings)?.unwrap_or(Pooling::First);
     Ok(Config {
-        norm_eps: fields.number("norm_eps")?.unwrap_or(1e-5),
+        norm_eps: fields.epsilon("norm_eps")?.unwrap_or(1e-5),
         absolute: Absolute::None,
         rotary: local.iter().map(|&local| theta[usize::from(local)]).collect(),
         windows: local.iter().map(|&local| local.then_some(radius)).collect(),

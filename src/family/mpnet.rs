@@ -54,7 +54,7 @@ fn read(fields: &Fields) -> Result<Config> {
     Ok(Config {
         pad_token_id: fields.count("pad_token_id")?.unwrap_or(1) as u32,
         max_positions: common::after_pad(fields, pad)?,
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute: Absolute::AfterPad { pad },
         distances: Distances::Buckets { count: 32, furthest: 128 },
         ..base

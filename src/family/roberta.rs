@@ -78,7 +78,7 @@ fn read(fields: &Fields, model_type: &str) -> Result<Config> {
         pad_token_id,
         max_positions: common::after_pad(fields, pad_token_id)?,
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute,
         distances,
         ..base
