@@ -72,8 +72,11 @@ fn safetensors_win_over_a_pickle_and_it_is_said() {
     assert!(notes.contains("pytorch_model.bin ignored: the safetensors"), "{notes}");
 }
 
+/// Number format, shape and bytes by name.
+type Arrays = HashMap<String, (String, Vec<usize>, Vec<u8>)>;
+
 /// The tensors of a file of torch.save by name: type, shape and bytes, through a conversion.
-fn converted(path: &Path) -> (HashMap<String, (String, Vec<usize>, Vec<u8>)>, Vec<String>) {
+fn converted(path: &Path) -> (Arrays, Vec<String>) {
     let request = ModelRequest {
         model: Some(path.display().to_string()),
         config: Some(golden_config()),
