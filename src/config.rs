@@ -201,6 +201,9 @@ pub struct Config {
     pub rotary: Vec<f64>,
     /// Furthest distance of a visible key per layer; `None` for any.
     pub windows: Vec<Option<usize>>,
+    /// Whether chosen positions see and are seen by all, with projections of their own
+    /// (Longformer).
+    pub global_queries: bool,
     /// Where the norms of a block stand.
     pub norm_order: NormOrder,
     /// Whether the first map's output is halved into a value and a gate (Shazeer 2020).

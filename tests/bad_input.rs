@@ -139,6 +139,7 @@ fn ids_beyond_the_model_are_an_input_error() {
         ids: ndarray::Array2::ones((1, 65)),
         mask: ndarray::Array2::ones((1, 65)),
         type_ids: ndarray::Array2::zeros((1, 65)),
+        global: None,
         lengths: vec![65],
     };
     let error = model.forward(&long, &mut attnviz::Recorder::new(), &[]).expect_err("refused");

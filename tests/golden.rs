@@ -47,7 +47,16 @@ fn check(golden: &Golden, config: Option<&str>) {
     hold("hidden_states.0", run.hidden_state(0), Some(1), hidden_bound);
     for layer in 0..model.config().layers() {
         let probs = run.kept(layer, Site::Probs);
-        hold(&format!("attentions.{layer}"), probs, Some(2), ATTENTION);
+        match (&batch.global, model.config().windows[layer]) {
+            (Some(global), Some(radius)) => {
+                let (native, columns) =
+                    attnviz::export::banded(probs, Some(global), radius).expect("banded");
+                hold(&format!("attentions.{layer}"), &native, Some(2), ATTENTION);
+                let columns = columns.expect("global positions");
+                hold(&format!("global_attentions.{layer}"), &columns, Some(2), ATTENTION);
+            }
+            _ => hold(&format!("attentions.{layer}"), probs, Some(2), ATTENTION),
+        }
         let state = format!("hidden_states.{}", layer + 1);
         let last = layer + 1 == model.config().layers(); // behind the final norm, if any
         let got = if last { &run.hidden } else { run.hidden_state(layer + 1) };
@@ -104,6 +113,7 @@ goldens! {
     mpnet_model: None, Some("config.v4.json");
     deberta_v2_model: None, Some("config.v4.json");
     modernbert_mlm: None, Some("config.v4.json");
+    longformer_mlm: None, Some("config.v4.json");
 }
 
 /// Gates scale a head's context; what is recorded stays a distribution, and times the gate it is

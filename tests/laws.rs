@@ -48,6 +48,7 @@ fn goldens() -> Vec<Golden> {
         "mpnet_model",
         "deberta_v2_model",
         "modernbert_mlm",
+        "longformer_mlm",
     ]
     .map(Golden::open)
     .into()
@@ -85,6 +86,7 @@ fn a_batch_equals_its_members_alone_and_padding_changes_nothing() {
                 ids: row(&batch.ids),
                 mask: row(&batch.mask),
                 type_ids: row(&batch.type_ids),
+                global: batch.global.as_ref().map(row),
                 lengths: vec![n],
             };
             let (single, parts) = everything(&model, &alone, &[]);

@@ -89,6 +89,7 @@ pub fn batch(b: usize, t: usize) -> Batch {
         ids: Array2::from_shape_simple_fn((b, t), id),
         mask: Array2::ones((b, t)),
         type_ids: Array2::zeros((b, t)),
+        global: None,
         lengths: vec![t; b],
     }
 }

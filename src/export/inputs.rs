@@ -8,8 +8,8 @@ use super::arrays::{Array, Arrays, bad};
 use crate::error::Result;
 use crate::tokens::Batch;
 
-/// Reads `input_ids` [B, T] and, where they are there, `attention_mask` and `token_type_ids` of the
-/// same shape, from `.safetensors` or `.npz`. Without a mask every token is real; without types all
+/// Reads `input_ids` [B, T] and, where they are there, `attention_mask`, `token_type_ids` and
+/// `global_attention_mask` of the same shape, from `.safetensors` or `.npz`. Without a mask every token is real; without types all
 /// are 0. Padding is kept.
 ///
 /// # Errors
@@ -32,11 +32,13 @@ pub fn read_batch(path: &Path) -> Result<Batch> {
         }
     };
     let (mask, type_ids) = (other("attention_mask", 1)?, other("token_type_ids", 0)?);
+    let global = "global_attention_mask";
+    let global = names.iter().any(|n| n == global).then(|| other(global, 0)).transpose()?;
     if mask.iter().any(|&m| m > 1) {
         return Err(bad(path, "`attention_mask`: expected 0 and 1"));
     }
     let lengths = mask.rows().into_iter().map(|row| row.sum() as usize).collect();
-    Ok(Batch { ids, mask, type_ids, lengths })
+    Ok(Batch { ids, mask, type_ids, global, lengths })
 }
 
 fn matrix(file: &mut Arrays, name: &str, shape: Option<(usize, usize)>) -> Result<Array2<u32>> {

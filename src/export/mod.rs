@@ -3,6 +3,7 @@
 
 mod arrays;
 mod attention;
+mod banded;
 mod cast;
 mod convert;
 mod inputs;
@@ -11,6 +12,7 @@ mod write;
 
 pub use arrays::{Array, Arrays};
 pub use attention::read_attention;
+pub use banded::banded;
 pub use convert::{ConvertOptions, Converted, FloatType, convert};
 pub use inputs::read_batch;
 pub use write::{FileFormat, Stages, Target};

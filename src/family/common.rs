@@ -56,6 +56,7 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
         distances: Distances::None,
         rotary: Vec::new(),
         windows: vec![None; layers],
+        global_queries: false,
         norm_order: NormOrder::Post,
         gated: false,
         blank_padding: false,

@@ -9,6 +9,7 @@ mod common;
 mod deberta_v2;
 mod distilbert;
 mod electra;
+mod longformer;
 mod modernbert;
 mod mpnet;
 mod roberta;
@@ -48,6 +49,7 @@ const FAMILIES: &[&Family] = &[
     &mpnet::MPNET,
     &deberta_v2::DEBERTA_V2,
     &modernbert::MODERNBERT,
+    &longformer::LONGFORMER,
 ];
 
 /// The family that a `model_type` names.

@@ -7,7 +7,7 @@ use super::distance::Distances;
 use super::intervene::{self, At};
 use super::ops::{Linear, Then, finish};
 use super::rotary::Rotary;
-use super::scores::{Attend, Attended};
+use super::scores::{Attend, Attended, Global};
 use crate::error::Result;
 use crate::trace::{Intervention, Recorder, Site, Stack};
 
@@ -19,6 +19,8 @@ pub(crate) struct Pass<'a> {
     pub bias: &'a Tensor,
     /// `[B, S]`: 1 for real positions, 0 for padding.
     pub real: &'a Tensor,
+    /// `[B, S]`, row after row: positions that see and are seen by all; empty for none.
+    pub global: &'a [bool],
     pub recorder: &'a mut Recorder,
     pub interventions: &'a [Intervention],
 }
@@ -73,6 +75,8 @@ pub(crate) struct Attention {
     pub rotary: Option<Rotary>,
     /// Furthest distance of a visible key.
     pub window: Option<usize>,
+    /// Query, key and value of global queries: `[D, 3·H·K]`.
+    pub global: Option<Linear>,
 }
 
 impl Attention {
@@ -91,9 +95,21 @@ impl Attention {
             let bias = self.output.bias.broadcast_as(residual.shape())?;
             return finish(&(residual + bias)?, &then);
         }
-        let qkv = self.qkv.forward(x, None, Then::Nothing)?.reshape((b, t, 3, h, k))?;
-        let part = |i: usize| -> Result<Tensor> {
+        let projected = |map: &Linear| -> Result<Tensor> {
+            Ok(map.forward(x, None, Then::Nothing)?.reshape((b, t, 3, h, k))?)
+        };
+        let of = |qkv: &Tensor, i: usize| -> Result<Tensor> {
             Ok(qkv.narrow(2, i, 1)?.squeeze(2)?.transpose(1, 2)?) // [B, H, T, K]
+        };
+        let qkv = projected(&self.qkv)?;
+        let part = |i: usize| of(&qkv, i);
+        let global = match &self.global {
+            Some(map) if pass.global.contains(&true) => {
+                let all = projected(map)?;
+                let (query, key, value) = (of(&all, 0)?, of(&all, 1)?, of(&all, 2)?);
+                Some(Global { is: pass.global.to_vec(), query, key, value })
+            }
+            _ => None,
         };
         let turned = |x: Tensor| match &self.rotary {
             Some(rotary) => rotary.turn(&x),
@@ -109,6 +125,7 @@ impl Attention {
             bias: pass.bias,
             window: self.window,
             distances: self.distances.as_ref(),
+            global: global.as_ref(),
             scale: self.scale,
         };
         let context = self.context(&attend, pass)?; // [B, H, T, K]
@@ -140,7 +157,7 @@ impl Attention {
         }
         let scores = pass.visit(Site::Scores, attend.scores()?, &self.heads)?;
         let probs = pass.visit(Site::Probs, attend.probs(&scores)?, &self.heads)?;
-        Ok(probs.matmul(&attend.value.contiguous()?)?)
+        attend.context(&probs)
     }
 
     /// The output projection, head by head where a head's own contribution is asked for.

@@ -153,6 +153,7 @@ fn hold(case: &Case) {
             bias: &bias,
             window: None,
             distances: distances.as_ref(),
+            global: None,
             scale: case.scale(),
         };
         let batched = attend.probs(&attend.scores().expect("scores")).expect("probs");
@@ -208,6 +209,7 @@ fn scores_of_ten_thousand_and_hidden_rows() {
         bias: &bias,
         window: None,
         distances: None,
+        global: None,
         scale: case.scale(),
     };
     let tiled = attend.in_tiles(&[0, 1], &[0, 1]).expect("runs").expect("on the CPU");
@@ -228,6 +230,7 @@ fn heads_that_are_kept_are_the_ones_asked_for() {
         bias: &bias,
         window: None,
         distances: None,
+        global: None,
         scale: case.scale(),
     };
     let tiled = attend.in_tiles(&[], &[1, 3]).expect("runs").expect("on the CPU");

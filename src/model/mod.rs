@@ -16,6 +16,7 @@ mod rotary;
 mod scores;
 
 use candle_core::{Device, Tensor};
+use ndarray::Array2;
 
 use crate::config::{Config, Task};
 use crate::error::{Error, Result};
@@ -190,11 +191,14 @@ impl Model {
         }
         let real = self.real(batch)?;
         let bias = ((real.affine(-1.0, 1.0)?) * f64::from(f32::MIN))?;
+        let global = self.global_queries(batch)?;
+        let global: Vec<bool> = global.iter().flatten().map(|&mark| mark != 0).collect();
         let mut pass = Pass {
             stack: Stack::Encoder,
             layer: 0,
             bias: &bias,
             real: &real,
+            global: &global,
             recorder,
             interventions,
         };
@@ -210,6 +214,30 @@ impl Model {
             x = pass.visit(Site::Residual, x, &[])?;
         }
         self.final_norm.as_ref().map_or(Ok(x.clone()), |norm| norm.forward(&x))
+    }
+
+    /// The positions that see and are seen by all, `[B, T]`: as the batch says, else the first token
+    /// where a classifier of texts looks at it. `None` for models that have no such.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the batch's mark is of another shape than its ids.
+    pub fn global_queries(&self, batch: &Batch) -> Result<Option<Array2<u32>>> {
+        if !self.config.global_queries {
+            return Ok(None);
+        }
+        let first = u32::from(self.config.task == Task::SequenceClassification);
+        let shape = batch.ids.dim();
+        match &batch.global {
+            None => {
+                let mark = |(_, t)| if t == 0 { first } else { 0 };
+                Ok(Some(Array2::from_shape_fn(shape, mark)))
+            }
+            Some(global) if global.dim() == shape => Ok(Some(global.clone())),
+            Some(global) => {
+                let why = format!("global attention is {:?}, ids {shape:?}", global.dim());
+                Err(Error::input("batch", why))
+            }
+        }
     }
 
     /// 1 for real positions, 0 for padding: [B, T].

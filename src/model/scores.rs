@@ -18,8 +18,26 @@ pub(crate) struct Attend<'a> {
     /// Furthest distance of a visible key.
     pub window: Option<usize>,
     pub distances: Option<&'a Distances>,
+    pub global: Option<&'a Global>,
     /// What products are multiplied by.
     pub scale: f64,
+}
+
+/// Global positions and the projections of global queries.
+pub(crate) struct Global {
+    /// `[B, S]`, row after row.
+    pub is: Vec<bool>,
+    pub query: Tensor, // [B, H, T, K]
+    pub key: Tensor,   // [B, H, S, K]
+    pub value: Tensor, // [B, H, S, K]
+}
+
+impl Global {
+    /// 1 for the global ones, in the shape that broadcasts over queries or over keys.
+    fn mask(&self, like: &Tensor, shape: (usize, usize, usize, usize)) -> Result<Tensor> {
+        let marks = self.is.iter().map(|&is| u8::from(is)).collect();
+        Ok(Tensor::from_vec::<_, u8>(marks, shape, like.device())?)
+    }
 }
 
 /// Context `[B,H,T,K]` and, for the heads asked for, scores and probabilities `[B,·,T,S]`.
@@ -35,8 +53,10 @@ impl Attend<'_> {
         let tables = self.distances.map(Distances::tensors).unwrap_or_default();
         let mut tensors = vec![self.query, self.key, self.value, self.bias];
         tensors.extend(tables.iter().flatten());
+        let further = tensors.len();
+        tensors.extend(self.global.iter().flat_map(|g| [&g.query, &g.key, &g.value]));
         let tight = |t: &&&Tensor| !t.is_contiguous();
-        if !own(&tensors) || tensors[3..].iter().find(tight).is_some() {
+        if !own(&tensors) || tensors[3..further].iter().find(tight).is_some() {
             return Ok(None);
         }
         let (b, h, t, k) = self.query.dims4()?;
@@ -51,7 +71,8 @@ impl Attend<'_> {
                 _ => return Ok(None),
             }
         }
-        if parts[..3].iter().any(|(_, stride)| stride[3] != 1) {
+        let heads_of = parts[..3].iter().chain(&parts[further..]);
+        if heads_of.clone().any(|(_, stride)| stride[3] != 1) {
             return Ok(None);
         }
         let heads = |i: usize| {
@@ -59,7 +80,13 @@ impl Attend<'_> {
             Heads { data, strides: [stride[0], stride[1], stride[2]] }
         };
         let index = self.distances.map(|d| d.index(t, s)).unwrap_or_default();
-        let mut data = parts[4..].iter().map(|(data, _)| *data);
+        let global = self.global.map(|global| attend::Global {
+            is: &global.is,
+            query: heads(further),
+            key: heads(further + 1),
+            value: heads(further + 2),
+        });
+        let mut data = parts[4..further].iter().map(|(data, _)| *data);
         let tables = tables.map(|table| table.and_then(|_| data.next()));
         let inputs = attend::Inputs {
             query: heads(0),
@@ -68,6 +95,7 @@ impl Attend<'_> {
             bias: parts[3].0,
             window: self.window,
             relative: self.distances.map(|d| d.relative(&index, tables)),
+            global,
             scale: self.scale as f32,
             sizes: [b, h, t, s, k],
         };
@@ -87,10 +115,29 @@ impl Attend<'_> {
     pub fn scores(&self) -> Result<Tensor> {
         let (query, key) = (self.query.contiguous()?, self.key.contiguous()?);
         let products = query.matmul(&key.t()?)?; // [B, H, T, S]
-        match self.distances {
-            Some(distances) => distances.add(&products, &query, &key, self.scale),
-            None => Ok((products * self.scale)?),
-        }
+        let scores = match self.distances {
+            Some(distances) => distances.add(&products, &query, &key, self.scale)?,
+            None => (products * self.scale)?,
+        };
+        let Some(global) = self.global else { return Ok(scores) };
+        let (query, key) = (global.query.contiguous()?, global.key.contiguous()?);
+        let own = (query.matmul(&key.t()?)? * self.scale)?;
+        self.where_global(global, &own, &scores)
+    }
+
+    /// `own` in the rows of global queries, `other` elsewhere: both [B, H, T, ·].
+    fn where_global(&self, global: &Global, own: &Tensor, other: &Tensor) -> Result<Tensor> {
+        let (b, _, t, _) = other.dims4()?;
+        let rows = global.mask(other, (b, 1, t, 1))?.broadcast_as(other.shape())?;
+        Ok(rows.where_cond(own, other)?)
+    }
+
+    /// Weighted values, by candle's operations: `[B,H,T,K]`.
+    pub fn context(&self, probs: &Tensor) -> Result<Tensor> {
+        let context = probs.matmul(&self.value.contiguous()?)?;
+        let Some(global) = self.global else { return Ok(context) };
+        let own = probs.matmul(&global.value.contiguous()?)?;
+        self.where_global(global, &own, &context)
     }
 
     /// Soft-max over the visible keys, by candle's operations: `[B,H,T,S]`.
@@ -100,7 +147,12 @@ impl Attend<'_> {
         let mut masked = scores.broadcast_add(&self.bias.reshape((b, 1, 1, s))?)?;
         if let Some(window) = self.window {
             let near = (0..t).flat_map(|i| (0..s).map(move |j| u8::from(i.abs_diff(j) <= window)));
-            let near = Tensor::from_vec(near.collect(), (1, 1, t, s), scores.device())?;
+            let mut near = Tensor::from_vec(near.collect(), (1, 1, t, s), scores.device())?;
+            if let Some(global) = self.global {
+                let (rows, columns) = ((b, 1, t, 1), (b, 1, 1, s));
+                near = near.broadcast_maximum(&global.mask(scores, rows)?)?;
+                near = near.broadcast_maximum(&global.mask(scores, columns)?)?;
+            }
             let hidden = Tensor::new(f32::MIN, scores.device())?.broadcast_as(scores.shape())?;
             masked = near.broadcast_as(scores.shape())?.where_cond(&masked, &hidden)?;
         }

@@ -13,6 +13,9 @@ pub struct Batch {
     pub mask: Array2<u32>,
     /// Token type ids, `[B, T]`; 0 for padding.
     pub type_ids: Array2<u32>,
+    /// 1 for a token that sees and is seen by all, `[B, T]`, in models that have such (Longformer);
+    /// `None` leaves it to the model.
+    pub global: Option<Array2<u32>>,
     /// Real tokens of each input, `[B]`.
     pub lengths: Vec<usize>,
 }
@@ -32,7 +35,7 @@ impl Batch {
                 type_ids[(b, t)] = token.type_id;
             }
         }
-        Self { ids, mask, type_ids, lengths }
+        Self { ids, mask, type_ids, global: None, lengths }
     }
 }
 

@@ -72,7 +72,9 @@ impl Golden {
             true => self.ids("token_type_ids"),
             false => Array2::zeros(ids.dim()),
         };
-        Batch { ids, mask, type_ids, lengths }
+        let global = "global_attention_mask";
+        let global = self.tensors.contains_key(global).then(|| self.ids(global));
+        Batch { ids, mask, type_ids, global, lengths }
     }
 }
 

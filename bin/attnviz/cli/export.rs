@@ -1,6 +1,6 @@
 //! `attnviz export`: the stages of a run as arrays.
 
-use attnviz::export::{Stages, Target, read_batch};
+use attnviz::export::{Stages, Target, banded, read_batch};
 use attnviz::tokens::{Batch, Encoding, Input};
 use attnviz::{Error, Keep, Model, Recorder, Result, Site, Stack};
 use candle_core::{Device, Tensor};
@@ -102,6 +102,7 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
             tensors.push((name, kept.tensor.clone()));
         }
     };
+    let mut narrow = Vec::new(); // Longformer's own layout
     let layers = model.config().layers();
     add("hidden_states.0".into(), 0, Site::Embedding);
     for layer in 0..layers - 1 {
@@ -110,9 +111,19 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
     for layer in 0..layers {
         add(format!("attentions.{layer}"), layer, Site::Probs);
     }
+    let (config, global) = (model.config(), model.global_queries(batch)?);
+    for (layer, radius) in config.windows.iter().enumerate().filter(|_| global.is_some()) {
+        let kept = trace.get(Stack::Encoder, layer, Site::Probs);
+        if let (Some(kept), Some(radius)) = (kept, radius) {
+            let (native, columns) = banded(&kept.tensor, global.as_ref(), *radius)?;
+            narrow.push((format!("attentions_native.{layer}"), native));
+            narrow.extend(columns.map(|t| (format!("global_attentions.{layer}"), t)));
+        }
+    }
     for (name, site) in further {
         (0..layers).for_each(|layer| add(format!("{name}.{layer}"), layer, *site));
     }
+    tensors.extend(narrow);
     // behind the final norm, where there is one
     tensors.push((format!("hidden_states.{layers}"), last.clone()));
     tensors.push(("last_hidden_state".into(), last));

@@ -55,6 +55,51 @@ pub(crate) struct Table<'a> {
     pub stride: usize,
 }
 
+/// Queries that see every key and that every query sees, with projections of their own
+/// (Longformer, Beltagy et al. 2020).
+#[derive(Clone, Copy)]
+pub(crate) struct Global<'a> {
+    /// `[B, S]`: which positions they are.
+    pub is: &'a [bool],
+    pub query: Heads<'a>,
+    pub key: Heads<'a>,
+    pub value: Heads<'a>,
+}
+
+/// The projections of one head for the global queries of one example.
+struct GlobalHead<'a> {
+    is: &'a [bool],
+    query: Vec<f32>,
+    key: Vec<f32>,
+    value: Vec<f32>,
+}
+
+impl<'a> GlobalHead<'a> {
+    /// `None` where the example has no global query.
+    fn new(global: Global<'a>, place: (usize, usize), [_, _, t, s, k]: [usize; 5]) -> Option<Self> {
+        let is = &global.is[place.0 * s..][..s];
+        is.contains(&true).then(|| Self {
+            is,
+            query: global.query.gather(place, t, k),
+            key: global.key.gather(place, s, k),
+            value: global.value.gather(place, s, k),
+        })
+    }
+}
+
+/// The global queries among `count` rows from `first` on, as (head, row of the block, position).
+fn global_rows<'g, 'a>(
+    global: &'g Option<GlobalHead<'a>>,
+    first: usize,
+    count: usize,
+) -> impl Iterator<Item = (&'g GlobalHead<'a>, usize, usize)> {
+    let rows = move |global: &'g GlobalHead<'a>| {
+        let all = (0..count).map(move |i| (global, i, first + i));
+        all.filter(|(global, _, at)| global.is[*at])
+    };
+    global.iter().flat_map(rows)
+}
+
 /// Everything that one call of [`attend`] reads.
 pub(crate) struct Inputs<'a> {
     pub query: Heads<'a>,
@@ -65,6 +110,7 @@ pub(crate) struct Inputs<'a> {
     /// Furthest distance of a visible key.
     pub window: Option<usize>,
     pub relative: Option<Relative<'a>>,
+    pub global: Option<Global<'a>>,
     /// What products are multiplied by.
     pub scale: f32,
     /// B, H, T, S, K.
@@ -124,6 +170,7 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
     let (query, key) = (inputs.query.gather(place, t, k), inputs.key.gather(place, s, k));
     let value = inputs.value.gather(place, s, k);
     let terms = inputs.relative.map(|relative| Terms::new(inputs, relative, work.head, &key));
+    let global = inputs.global.and_then(|global| GlobalHead::new(global, place, inputs.sizes));
     for first in (0..t).step_by(tile) {
         let count = tile.min(t - first);
         let span = first * s..(first + count) * s;
@@ -137,14 +184,23 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
         if let Some(terms) = &terms {
             terms.add(inputs, &query[first * k..], first, block);
         }
+        let one = Sizes { m: 1, k, n: s };
+        for (global, i, at) in global_rows(&global, first, count) {
+            let factors = (View::rows(&global.query[at * k..], k), View::rows(&global.key, k).t());
+            matmul(&mut block[i * s..], s, false, factors, one, inputs.scale, 1);
+        }
         if let Some(scores) = &mut work.scores {
             scores[span].copy_from_slice(block);
         }
-        hide(block, bias, inputs.window, first);
+        hide(block, bias, (inputs.window, global.as_ref().map(|g| g.is)), first);
         rows::softmax(block, s);
         let context = &mut work.context[first * k..(first + count) * k];
         let factors = (View::rows(block, s), View::rows(&value, k));
         matmul(context, k, false, factors, Sizes { m: count, k: s, n: k }, 1.0, 1);
+        for (global, i, _) in global_rows(&global, first, count) {
+            let factors = (View::rows(&block[i * s..], s), View::rows(&global.value, k));
+            matmul(&mut context[i * k..], k, false, factors, Sizes { m: 1, k: s, n: k }, 1.0, 1);
+        }
     }
 }
 
@@ -204,9 +260,14 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Hides keys by their bias and those beyond the window. `f32::MIN` is set once, never added
-/// twice: a row with everything hidden stays uniform.
-fn hide(block: &mut [f32], bias: &[f32], window: Option<usize>, first: usize) {
+/// Hides keys by their bias and those beyond the window, unless key or query is global. `f32::MIN`
+/// is set once, never added twice: a row with everything hidden stays uniform.
+fn hide(
+    block: &mut [f32],
+    bias: &[f32],
+    (window, global): (Option<usize>, Option<&[bool]>),
+    first: usize,
+) {
     if bias.iter().any(|&x| x != 0.0) {
         for row in block.chunks_exact_mut(bias.len()) {
             for (x, b) in row.iter_mut().zip(bias) {
@@ -215,11 +276,13 @@ fn hide(block: &mut [f32], bias: &[f32], window: Option<usize>, first: usize) {
         }
     }
     let Some(window) = window else { return };
+    let is_global = |at: usize| global.is_some_and(|is| is[at]);
     for (i, row) in block.chunks_exact_mut(bias.len()).enumerate() {
         let at = first + i;
-        let (from, to) =
-            (at.saturating_sub(window).min(row.len()), (at + window + 1).min(row.len()));
-        row[..from].fill(f32::MIN);
-        row[to..].fill(f32::MIN);
+        if is_global(at) {
+            continue;
+        }
+        let far = (0..at.saturating_sub(window)).chain((at + window + 1).min(row.len())..row.len());
+        far.filter(|&j| !is_global(j)).for_each(|j| row[j] = f32::MIN);
     }
 }

@@ -153,7 +153,13 @@ impl Loader<'_> {
                 self.maps(&parts, (config.hidden_size, inside), config.optional_biases)?
             }
         };
+        let parts = ["query", "key", "value"].map(|name| format!("{at}.{name}_global"));
+        let global = config.global_queries;
+        let sizes = (config.hidden_size, inside);
+        let global =
+            global.then(|| self.maps(&parts, sizes, config.optional_biases)).transpose()?;
         Ok(Attention {
+            global,
             distances: self.distances(at, &heads, &qkv)?,
             qkv,
             output: self.linear(&format!("{at}.output"), inside, config.hidden_size)?,
