@@ -140,7 +140,7 @@ impl Model {
         let (embeddings, blocks, head) = (loader.embeddings()?, loader.blocks()?, loader.head()?);
         let (convolve, final_norm) = (loader.convolve()?, loader.final_norm()?);
         let left: Vec<String> = left.into_iter().filter(|raw| !family.is_buffer(raw)).collect();
-        let report = Report::new(files, &config, &weights, left, notes);
+        let report = Report::new(files, family, &weights, left, notes);
         let device = options.device.clone();
         Ok(Self {
             config,

@@ -3,6 +3,7 @@
 use super::{LoadOptions, Model};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::family::Family;
 use crate::hub::{ModelFiles, TokenizerFiles};
 use crate::tokens::Tokenizer;
 use crate::weights::{Checkpoint, Weights};
@@ -16,7 +17,8 @@ pub struct Report {
     pub revision: Option<String>,
     /// Storage types of the weights in use, such as `F16`.
     pub dtypes: Vec<String>,
-    /// How the file names its tensors: `bert.`-prefixed, bare, or with the old `gamma`/`beta`.
+    /// How the file names its tensors: with its family's prefix such as `bert.` or without, and
+    /// whether norms have the old `gamma`/`beta`.
     pub naming: String,
     /// Numbers in the tensors in use.
     pub parameters: usize,
@@ -33,7 +35,7 @@ pub struct Report {
 impl Report {
     pub(super) fn new(
         files: &ModelFiles,
-        config: &Config,
+        family: &Family,
         weights: &Weights,
         left: Vec<String>,
         notes: Vec<String>,
@@ -41,29 +43,24 @@ impl Report {
         let mut unused = weights.unused();
         unused.extend(left);
         unused.sort();
-        let mut parts: Vec<(String, usize)> = Vec::new();
-        for (name, stored) in weights.tensors() {
+        let mut parts = ["embeddings", "layers", "head"].map(|part| (part.to_owned(), 0));
+        let used = weights.tensors().filter(|(_, stored)| !unused.contains(&stored.raw));
+        for (name, stored) in used {
             let part = match name.split('.').next() {
-                Some("embeddings") => "embeddings",
-                Some("layers") => "layers",
-                _ => "head",
+                Some("embeddings") => 0,
+                // what all layers share, or what stands between them and the head
+                Some("layers" | "distance" | "convolution" | "final") => 1,
+                _ => 2,
             };
-            if unused.contains(&stored.raw) {
-                continue;
-            }
-            let count = stored.shape.iter().product::<usize>();
-            match parts.iter_mut().find(|(name, _)| name == part) {
-                Some((_, sum)) => *sum += count,
-                None => parts.push((part.into(), count)),
-            }
+            parts[part].1 += stored.shape.iter().product::<usize>();
         }
         Self {
             name: files.name.clone(),
             revision: files.revision.clone(),
             dtypes: weights.dtypes(),
-            naming: naming(weights, config),
+            naming: naming(weights, family.prefix),
             parameters: weights.parameters(),
-            parts,
+            parts: parts.into_iter().filter(|(_, count)| *count > 0).collect(),
             missing: weights.wrong(),
             unused,
             notes,
@@ -130,10 +127,9 @@ fn survey(files: &ModelFiles, options: &LoadOptions) -> Result<Model> {
     Model::assemble(files, &options, Checkpoint::open(files)?.surveyed())
 }
 
-fn naming(weights: &Weights, config: &Config) -> String {
-    let prefix = format!("{}.", config.model_type);
+fn naming(weights: &Weights, prefix: &str) -> String {
     let raw = |test: &dyn Fn(&str) -> bool| weights.tensors().any(|(_, one)| test(&one.raw));
-    let prefixed = match raw(&|name| name.starts_with(&prefix)) {
+    let prefixed = match raw(&|name| name.starts_with(prefix)) {
         true => format!("`{prefix}` prefix"),
         false => "no prefix".to_string(),
     };

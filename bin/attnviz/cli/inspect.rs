@@ -153,7 +153,9 @@ fn about_tensors(rows: &mut Rows, report: &Report) {
         report.parts.iter().map(|(part, n)| format!("{part} {}", grouped(*n))).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     rows.add("parameters", format!("{}{parts}", grouped(report.parameters)));
-    rows.add("numbers", report.dtypes.join(", "));
+    if !report.dtypes.is_empty() {
+        rows.add("numbers", report.dtypes.join(", "));
+    }
     rows.add("tensor names", &report.naming);
 }
 
