@@ -290,6 +290,25 @@ fn a_place_that_cannot_be_written_is_1() {
 }
 
 #[test]
+fn two_at_once_leave_one_whole_folder() {
+    let dir = TempDir::new().unwrap();
+    let spawn = |_| {
+        Process::new(env!("CARGO_BIN_EXE_attnviz"))
+            .args(["same text", "-q", "--layers", "0"])
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let running: Vec<_> = (0..3).map(spawn).collect();
+    for mut one in running {
+        assert_eq!(one.wait().unwrap().code(), Some(0));
+    }
+    assert_eq!(files_in(&dir.path().join("notebooks-out")), ["same-text"]);
+    assert_eq!(files_in(&dir.path().join("notebooks-out/same-text")).len(), 12 + 1 + 1 + 1);
+}
+
+#[test]
 fn a_text_beyond_the_model_is_refused_or_cut() {
     let dir = TempDir::new().unwrap();
     let words = |n: usize| vec!["word"; n].join(" ");
