@@ -81,7 +81,8 @@ fn files() -> Result<ModelFiles> {
             vocab: Some(file!("vocab.txt")),
             config: Some(file!("tokenizer_config.json")),
             special: Some(file!("special_tokens_map.json")),
-            added: None,
+            model: Some(file!("config.json")),
+            ..super::TokenizerFiles::default()
         },
         notes: Vec::new(),
     })

@@ -16,6 +16,16 @@ pub(super) const VOCAB: &str = "vocab.txt";
 pub(super) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 pub(super) const SPECIAL: &str = "special_tokens_map.json";
 pub(super) const ADDED: &str = "added_tokens.json";
+pub(super) const VOCAB_JSON: &str = "vocab.json";
+pub(super) const MERGES: &str = "merges.txt";
+/// SentencePiece models, under the names that the families give them.
+pub(super) const PIECES: [&str; 5] = [
+    "sentencepiece.bpe.model",
+    "spm.model",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.model",
+];
 const PICKLE: &str = "pytorch_model.bin";
 const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
 /// How weights may be laid out: whole, or in the shards of an index; the first found is read.
@@ -206,29 +216,51 @@ fn tokenizer_beside(folder: &Path) -> TokenizerFiles {
     TokenizerFiles {
         json: existing(folder, TOKENIZER),
         vocab: existing(folder, VOCAB),
+        vocab_json: existing(folder, VOCAB_JSON),
+        merges: existing(folder, MERGES),
+        pieces: PIECES.iter().find_map(|name| existing(folder, name)),
+        model: existing(folder, CONFIG),
         config: existing(folder, TOKENIZER_CONFIG),
         special: existing(folder, SPECIAL),
         added: existing(folder, ADDED),
     }
 }
 
-/// `--tokenizer`: a folder, a `tokenizer.json` or a `vocab.txt` (under any name).
+/// `--tokenizer`: a folder, a `tokenizer.json`, a `vocab.json` with its `merges.txt`, a
+/// SentencePiece model, or a `vocab.txt` (under any name).
 pub(super) fn tokenizer(path: &Path) -> Result<TokenizerFiles> {
     let files = if path.is_dir() {
         tokenizer_beside(path)
     } else if path.is_file() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let beside = tokenizer_beside(folder);
+        let alone = TokenizerFiles {
+            json: None,
+            vocab: None,
+            vocab_json: None,
+            merges: None,
+            pieces: None,
+            ..beside.clone()
+        };
         let asset = Some(Asset::Disk(path.to_path_buf()));
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match path.extension().and_then(|suffix| suffix.to_str()) {
-            Some("json") => TokenizerFiles { json: asset, vocab: None, ..beside },
-            _ => TokenizerFiles { json: None, vocab: asset, ..beside },
+            Some("json") if name == VOCAB_JSON => {
+                TokenizerFiles { vocab_json: asset, merges: beside.merges, ..alone }
+            }
+            Some("json") => TokenizerFiles { json: asset, ..alone },
+            Some("model" | "spm") => TokenizerFiles { pieces: asset, ..alone },
+            _ => TokenizerFiles { vocab: asset, ..alone },
         }
     } else {
         return Err(missing("--tokenizer", path));
     };
-    if files.json.is_none() && files.vocab.is_none() {
-        let why = format!("no tokenizer in this folder, expected {TOKENIZER} or {VOCAB}");
+    if !files.any() {
+        let why = format!(
+            "no tokenizer in this folder, expected {TOKENIZER}, {VOCAB}, {VOCAB_JSON} with \
+             {MERGES}, or a SentencePiece model ({})",
+            PIECES.join(", ")
+        );
         return Err(Error::checkpoint(path, why));
     }
     Ok(files)

@@ -29,7 +29,8 @@ use remote::resolve as remote;
 pub struct ModelRequest {
     /// `--model`: a folder, a `.safetensors` file, a Hub id, `built-in`, or nothing for that.
     pub model: Option<String>,
-    /// `--tokenizer`: a folder, a `tokenizer.json` or a `vocab.txt` to use instead of the model's.
+    /// `--tokenizer`: a folder, a `tokenizer.json`, `vocab.txt`, `vocab.json` or SentencePiece model
+    /// to use instead of the model's.
     pub tokenizer: Option<PathBuf>,
     /// `--config`: a `config.json`, or a folder that holds one, to use instead of the model's.
     pub config: Option<PathBuf>,
@@ -88,6 +89,10 @@ pub fn resolve(
     }
     if let Some(path) = &request.tokenizer {
         files.tokenizer = local::tokenizer(path)?;
+    }
+    let replaced = request.config.is_some() && request.tokenizer.is_none();
+    if replaced || files.tokenizer.model.is_none() {
+        files.tokenizer.model = files.config.clone();
     }
     Ok(files)
 }
@@ -167,12 +172,31 @@ pub struct TokenizerFiles {
     pub json: Option<Asset>,
     /// `vocab.txt`
     pub vocab: Option<Asset>,
+    /// `vocab.json`
+    pub vocab_json: Option<Asset>,
+    /// `merges.txt`
+    pub merges: Option<Asset>,
+    /// A SentencePiece model: `sentencepiece.bpe.model`, `spm.model`, `spiece.model`,
+    /// `tokenizer.model`.
+    pub pieces: Option<Asset>,
+    /// The model's `config.json`, which says whose tokenizer it is where `tokenizer_config.json`
+    /// does not.
+    pub model: Option<Asset>,
     /// `tokenizer_config.json`
     pub config: Option<Asset>,
     /// `special_tokens_map.json`
     pub special: Option<Asset>,
     /// `added_tokens.json`
     pub added: Option<Asset>,
+}
+
+impl TokenizerFiles {
+    /// Whether there is a file to make a tokenizer from.
+    pub fn any(&self) -> bool {
+        let alone = [&self.json, &self.vocab, &self.pieces];
+        alone.iter().any(|file| file.is_some())
+            || (self.vocab_json.is_some() && self.merges.is_some())
+    }
 }
 
 /// The local files of one model.

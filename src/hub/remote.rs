@@ -5,7 +5,8 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, LAYOUTS, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB, WEIGHTS,
+    self, ADDED, CONFIG, LAYOUTS, MERGES, PIECES, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB,
+    VOCAB_JSON, WEIGHTS,
 };
 use super::transfer::{Transfer, Trouble};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
@@ -95,10 +96,14 @@ impl<'a> Search<'a> {
         if let Some(file) = self.missing_weights(commit) {
             return Some(file);
         }
-        let vocabulary = [TOKENIZER, VOCAB];
+        // Pairs of files last: one of a pair is no vocabulary.
+        let has = |file: &&str| self.has(commit, file);
+        let mut single = [TOKENIZER, VOCAB].iter().chain(&PIECES);
+        let mut all = [TOKENIZER, VOCAB, VOCAB_JSON].iter().chain(&PIECES);
         let settled = !self.tokenizer
-            || vocabulary.iter().any(|file| self.has(commit, file))
-            || vocabulary.iter().all(|file| absent(file));
+            || single.any(|file| has(&file))
+            || (has(&VOCAB_JSON) && has(&MERGES))
+            || all.all(|file| absent(file));
         (!settled).then(|| TOKENIZER.to_owned())
     }
 
@@ -198,8 +203,12 @@ impl Download<'_> {
             return Err(self.error(format!("it has neither {safe} nor {pickle}, whole or sharded")));
         }
         if self.search.tokenizer {
-            if !want!(TOKENIZER) {
-                want!(VOCAB);
+            if !want!(TOKENIZER) && !want!(VOCAB) && !(want!(VOCAB_JSON) && want!(MERGES)) {
+                for pieces in PIECES {
+                    if want!(pieces) {
+                        break;
+                    }
+                }
             }
             for optional in [TOKENIZER_CONFIG, SPECIAL, ADDED] {
                 want!(optional);

@@ -21,7 +21,7 @@ use ndarray::Array2;
 use crate::config::{Config, Task};
 use crate::error::{Error, Result};
 use crate::family::{self, Family, fields::Fields};
-use crate::hub::{self, HubEnv, ModelFiles, ModelRequest, TokenizerFiles};
+use crate::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use crate::tokens::{Batch, Tokenizer};
 use crate::trace::{Intervention, Recorder, Site, Stack};
 use crate::weights::{Checkpoint, Weights};
@@ -86,9 +86,9 @@ impl Model {
     /// [`Error::Checkpoint`], [`Error::Config`], [`Error::MissingTensor`] or [`Error::Shape`]
     /// where the files do not make a model, naming the file and what is wrong with it.
     pub fn open(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
-        let tokenizer = || match files.tokenizer == TokenizerFiles::default() {
-            true => Ok(None),
-            false => Tokenizer::open(&files.tokenizer).map(Some),
+        let tokenizer = || match files.tokenizer.any() {
+            false => Ok(None),
+            true => Tokenizer::open(&files.tokenizer).map(Some),
         };
         let (model, tokenizer) = rayon::join(|| Self::weights(files, options), tokenizer);
         Ok(Self { tokenizer: tokenizer?, ..model? })
@@ -170,9 +170,9 @@ impl Model {
     /// # Errors
     /// [`Error::Checkpoint`] when there was none.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
-        self.tokenizer.as_ref().ok_or_else(|| {
-            Error::checkpoint(&self.report.name, "no tokenizer.json and no vocab.txt")
-        })
+        self.tokenizer
+            .as_ref()
+            .ok_or_else(|| Error::checkpoint(&self.report.name, "it came without a tokenizer"))
     }
 
     /// Runs the encoder: `batch` [B, T] → the last layer's output [B, T, D]. What `recorder` asks

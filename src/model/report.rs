@@ -4,7 +4,7 @@ use super::{LoadOptions, Model};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::family::Family;
-use crate::hub::{ModelFiles, TokenizerFiles};
+use crate::hub::ModelFiles;
 use crate::tokens::Tokenizer;
 use crate::weights::{Checkpoint, Weights};
 
@@ -114,7 +114,7 @@ impl Inspection {
                 (checkpoint.map(|checkpoint| Report::of_files(files, &checkpoint)), None)
             }
         };
-        let there = files.tokenizer != TokenizerFiles::default();
+        let there = files.tokenizer.any();
         let tokenizer = there.then(|| Tokenizer::open(&files.tokenizer)).transpose();
         let tokenizer = tokenizer.map_err(keep).ok().flatten();
         problems.extend(report.iter().flat_map(|report| report.missing.iter().cloned()));

@@ -48,6 +48,52 @@ impl Encoding {
         spans.iter().map(|span| words::slice(text, span.start, span.end)).collect()
     }
 
+    /// Gives a sequence (0 or 1) the words that the caller says it has, in place of those by the
+    /// Unicode rules: `spans` are `start..end` in characters of its text, in order, none overlapping
+    /// another. Characters outside all of them belong to no word; words that one token spans become
+    /// one, and words without a token are not counted.
+    ///
+    /// # Errors
+    /// [`Error::Input`] naming the first span that is empty, out of order, or beyond the text.
+    pub fn set_words(&mut self, sequence: usize, spans: &[(usize, usize)]) -> Result<()> {
+        let wrong = |why: String| Error::input("spans", why);
+        let Some(text) = self.texts.get(sequence) else {
+            let count = self.texts.len();
+            return Err(wrong(format!("for text {sequence}, but there are {count} (from 0)")));
+        };
+        let length = text.chars().count();
+        let mut before = 0;
+        for &(start, end) in spans {
+            let why = if end <= start {
+                "is empty".to_owned()
+            } else if start < before {
+                format!("begins before the one before it ends, at {before}")
+            } else if end > length {
+                format!("ends beyond the text, which has {length} characters")
+            } else {
+                before = end;
+                continue;
+            };
+            return Err(wrong(format!("[{start},{end}] {why}")));
+        }
+        let spans: Vec<Span> = spans.iter().map(|&(start, end)| Span { start, end }).collect();
+        let words = words::assign(&mut self.tokens, sequence, &spans);
+        if let Some(slot) = self.words.get_mut(sequence) {
+            *slot = words;
+        }
+        Ok(())
+    }
+
+    /// Brings token types into a model that knows only so many: types beyond become 0. A model with
+    /// one type, or none, is given pairs whose separators alone tell the two texts apart.
+    pub fn limit_types(&mut self, types: usize) {
+        for token in &mut self.tokens {
+            if token.type_id as usize >= types {
+                token.type_id = 0;
+            }
+        }
+    }
+
     /// What the vocabulary did not know, if anything.
     pub fn unknown(&self) -> Option<Unknown> {
         let of = self.tokens.iter().filter(|token| !token.special).count();

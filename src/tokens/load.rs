@@ -1,29 +1,24 @@
 //! Tokenizer files → a tokenizer.
 
-use std::collections::BTreeMap;
-
+use tokenizers::models::bpe::BPE;
+use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
-use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::processors::template::TemplateProcessing;
 use tokenizers::{
     AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper,
     PreTokenizerWrapper, Tokenizer, TokenizerImpl,
 };
 
-use super::settings::{SPECIAL_NAMES, Settings};
+use super::class::{self, Class, Pieces, SPECIAL, Vocabulary};
+use super::settings::Settings;
+use super::{byte_level, charsmap, pieces, wordpiece};
 use crate::error::{Error, Result};
 use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
 
 pub(super) type Inner = Tokenizer;
 
-type WordPieceTokenizer = TokenizerImpl<
-    WordPiece,
-    NormalizerWrapper,
-    PreTokenizerWrapper,
-    PostProcessorWrapper,
-    DecoderWrapper,
->;
+type Of<M> =
+    TokenizerImpl<M, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
 /// Ids with a meaning of their own, where the vocabulary has them.
 #[derive(Debug, Clone, Default)]
@@ -44,24 +39,27 @@ pub(super) struct Loaded {
 }
 
 pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
-    let settings = Settings::read(files)?;
+    let mut settings = Settings::read(files)?;
     let mut notes = Vec::new();
-    let mut inner = match (&files.json, &files.vocab) {
-        (Some(json), _) => from_json(json, &settings, &mut notes)?,
-        (None, Some(vocab)) => from_vocab(vocab, &settings, &mut notes)?,
-        (None, None) => {
-            return Err(Error::checkpoint(
-                "tokenizer.json",
-                "the model has no tokenizer.json and no vocab.txt: give one with --tokenizer",
-            ));
+    let inner = match &files.json {
+        Some(json) => {
+            let mut inner = from_json(json, &settings, &mut notes)?;
+            let asset = files.added.as_ref().unwrap_or(json);
+            for (id, token) in &settings.added {
+                if inner.token_to_id(&token.content).is_none() {
+                    add(&mut inner, token.clone(), asset)?;
+                }
+                check(&inner, *id, &token.content, asset)?;
+            }
+            inner
         }
+        None => from_vocabulary(files, &mut settings, &mut notes)?,
     };
-    add_tokens(&mut inner, files, &settings)?;
     let special = special(&inner, &settings);
     Ok(Loaded { inner, special, notes })
 }
 
-fn read(asset: &Asset) -> Result<std::borrow::Cow<'static, [u8]>> {
+pub(super) fn read(asset: &Asset) -> Result<std::borrow::Cow<'static, [u8]>> {
     let bytes = asset.bytes()?;
     if is_lfs_pointer(&bytes) {
         return Err(Error::checkpoint(asset.path(), LFS_POINTER));
@@ -74,15 +72,28 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(asset: &Asset) -> Result<T> 
         .map_err(|why| Error::checkpoint(asset.path(), format!("not as expected: {why}")))
 }
 
+/// Reads the tokenizer as having a model of this kind at once, not as whichever fits, which takes
+/// twice as long.
+fn typed<M>(bytes: &[u8]) -> Option<Inner>
+where
+    M: Model + serde::de::DeserializeOwned,
+    Tokenizer: From<Of<M>>,
+{
+    serde_json::from_slice::<Of<M>>(bytes).ok().map(Tokenizer::from)
+}
+
 fn from_json(json: &Asset, settings: &Settings, notes: &mut Vec<String>) -> Result<Inner> {
     let failed = |why: tokenizers::Error| {
         Error::checkpoint(json.path(), format!("not a tokenizer that can be read: {why}"))
     };
     let bytes = read(json)?;
-    // Read as WordPiece at once, not as whichever model fits, which takes twice as long.
-    let mut inner = match serde_json::from_slice::<WordPieceTokenizer>(&bytes) {
-        Ok(tokenizer) => Tokenizer::from(tokenizer),
-        Err(_) => Tokenizer::from_bytes(&bytes).map_err(failed)?,
+    charsmap::check_json(&bytes).map_err(|why| Error::checkpoint(json.path(), why))?;
+    let known = typed::<WordPiece>(&bytes)
+        .or_else(|| typed::<BPE>(&bytes))
+        .or_else(|| typed::<Unigram>(&bytes));
+    let mut inner = match known {
+        Some(inner) => inner,
+        None => Tokenizer::from_bytes(&bytes).map_err(failed)?,
     };
     // What was typed is what is shown: no rows of padding, none lost without being asked.
     inner.with_padding(None);
@@ -101,117 +112,181 @@ fn from_json(json: &Asset, settings: &Settings, notes: &mut Vec<String>) -> Resu
         ));
         inner.with_normalizer(Some(normalizer)).map_err(failed)?;
     }
+    byte_level::correct(&mut inner, settings, notes);
     Ok(inner)
 }
 
-/// BERT's tokenizer around a vocabulary, one piece a line.
-fn from_vocab(asset: &Asset, settings: &Settings, notes: &mut Vec<String>) -> Result<Inner> {
-    let failed = |why: tokenizers::Error| Error::checkpoint(asset.path(), why.to_string());
-    let bytes = read(asset)?;
-    let text = std::str::from_utf8(&bytes).map_err(|why| {
-        Error::checkpoint(asset.path(), format!("expected UTF-8 text, found other bytes: {why}"))
-    })?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut vocab = WordPiece::read_bytes(b"").map_err(failed)?;
-    for (line, id) in text.lines().zip(0u32..) {
-        vocab.insert(line.to_owned(), id);
-    }
-    settings.say_assumed(vocab.keys().any(|piece| has_capitals(piece)), notes);
-    let unknown = settings.name("unk_token", "[UNK]");
-    let model = WordPiece::builder().vocab(vocab).unk_token(unknown.clone()).build();
-    let mut inner = Tokenizer::new(model.map_err(failed)?);
-    required(&inner, asset, &unknown)?;
-    let template = template(&inner, asset, settings)?;
-    inner
-        .with_normalizer(Some(settings.normalizer()))
-        .map_err(failed)?
-        .with_pre_tokenizer(Some(BertPreTokenizer))
-        .with_post_processor(Some(template));
-    Ok(inner)
+/// The files that a tokenizer is made from where there is no `tokenizer.json`.
+enum Source<'a> {
+    Words(&'a Asset),
+    Merges(&'a Asset, &'a Asset),
+    Pieces(&'a Asset),
 }
 
-/// `[CLS] A [SEP]` and `[CLS] A [SEP] B [SEP]`, under the names that the settings give them.
-fn template(inner: &Inner, asset: &Asset, settings: &Settings) -> Result<TemplateProcessing> {
-    let failed = |why: String| Error::checkpoint(asset.path(), why);
-    let (cls, sep) = (settings.name("cls_token", "[CLS]"), settings.name("sep_token", "[SEP]"));
-    let ids = [&cls, &sep].map(|name| required(inner, asset, name).map(|id| (name.clone(), id)));
-    TemplateProcessing::builder()
-        .try_single(format!("{cls}:0 $A:0 {sep}:0"))
-        .and_then(|builder| builder.try_pair(format!("{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1")))
-        .map_err(failed)?
-        .special_tokens(ids.into_iter().collect::<Result<Vec<_>>>()?)
-        .build()
-        .map_err(|why| failed(why.to_string()))
-}
-
-fn required(inner: &Inner, asset: &Asset, name: &str) -> Result<u32> {
-    inner.token_to_id(name).ok_or_else(|| {
-        let pieces = inner.get_vocab_size(false);
-        let why = format!("the special token `{name}` is not among its {pieces} pieces");
-        Error::checkpoint(asset.path(), why)
+/// Those that the class reads, else those that are there.
+fn source<'a>(files: &'a TokenizerFiles, class: Option<&Class>) -> Result<Source<'a>> {
+    let words = files.vocab.as_ref().map(Source::Words);
+    let merges = files.vocab_json.as_ref().zip(files.merges.as_ref());
+    let merges = merges.map(|(vocab, merges)| Source::Merges(vocab, merges));
+    let pieces = files.pieces.as_ref().map(Source::Pieces);
+    let by_choice = match class.map(|class| class.vocabulary) {
+        Some(Vocabulary::ByteLevel) => [merges, words, pieces],
+        Some(Vocabulary::Pieces(_)) => [pieces, merges, words],
+        _ => [words, merges, pieces],
+    };
+    by_choice.into_iter().flatten().next().ok_or_else(|| {
+        if let Some(vocab) = &files.vocab_json {
+            return Error::checkpoint(vocab.path(), "has no merges.txt beside it");
+        }
+        Error::checkpoint(
+            "tokenizer.json",
+            "the model has no tokenizer.json, no vocab.txt, no vocab.json with merges.txt and no \
+             SentencePiece model: give one with --tokenizer",
+        )
     })
 }
 
-/// An ordinary piece with a capital letter; `[CLS]` and its like are not.
-fn has_capitals(piece: &str) -> bool {
-    !piece.starts_with(['[', '<']) && piece.chars().any(char::is_uppercase)
-}
-
-/// Puts tokens beside the vocabulary: the special ones, and those that were added later.
-fn add_tokens(inner: &mut Inner, files: &TokenizerFiles, settings: &Settings) -> Result<()> {
-    let failed = |why: String| {
-        let asset = files.added.as_ref().or(files.json.as_ref()).or(files.vocab.as_ref());
-        Error::checkpoint(asset.map_or("tokenizer.json".as_ref(), Asset::path), why)
+fn from_vocabulary(
+    files: &TokenizerFiles,
+    settings: &mut Settings,
+    notes: &mut Vec<String>,
+) -> Result<Inner> {
+    let source = source(files, settings.class)?;
+    let unsaid = settings.class.is_none();
+    let class = match (&source, settings.class) {
+        (Source::Words(_), Some(class)) if class.vocabulary == Vocabulary::WordPiece => class,
+        (Source::Words(_), _) => &class::BERT,
+        (Source::Merges(..), Some(class)) if class.vocabulary == Vocabulary::ByteLevel => class,
+        (Source::Merges(..), _) => &class::ROBERTA,
+        (Source::Pieces(_), Some(class)) if matches!(class.vocabulary, Vocabulary::Pieces(_)) => {
+            class
+        }
+        (Source::Pieces(_), _) => &class::OWN,
     };
-    if files.json.is_none() {
-        let special = SPECIAL_NAMES
-            .iter()
-            .map(|(key, name)| settings.name(key, name))
-            .filter(|name| inner.token_to_id(name).is_some())
-            .map(|name| AddedToken::from(name, true))
-            .collect::<Vec<_>>();
-        inner.add_special_tokens(special).map_err(|why| failed(why.to_string()))?;
-    }
-    let mut added = settings.added.clone();
-    if let Some(asset) = &files.added {
-        let by_name: BTreeMap<String, u32> = parse(asset)?;
-        for (name, id) in by_name {
-            added.entry(id).or_insert_with(|| AddedToken::from(name, false));
+    settings.class = Some(class);
+    let (mut inner, asset, extra) = match source {
+        Source::Words(vocab) => {
+            (wordpiece::read(vocab, class, settings, notes)?, vocab, Vec::new())
         }
-    }
-    added.into_iter().try_for_each(|(id, token)| add(inner, id, token).map_err(failed))
+        Source::Merges(vocab, merges) => {
+            notes.push(made(class, "vocab.json and merges.txt", settings, unsaid));
+            (byte_level::read(vocab, merges, settings)?, vocab, Vec::new())
+        }
+        Source::Pieces(model) => {
+            let name = model.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            notes.push(made(class, &name, settings, unsaid));
+            let (inner, extra) = pieces::read(model, class, settings)?;
+            (inner, model, extra)
+        }
+    };
+    add_all(&mut inner, files, asset, settings, extra)?;
+    let ends = class::ends(class, &inner, asset, settings)?;
+    inner.with_post_processor(Some(ends));
+    Ok(inner)
 }
 
-/// Adds one token, which must come out with the id that its file gives it.
-fn add(inner: &mut Inner, id: u32, token: AddedToken) -> Result<(), String> {
-    let name = token.content.clone();
-    if inner.token_to_id(&name).is_none() {
-        inner.add_tokens([token]).map_err(|why| why.to_string())?;
-    }
-    match inner.token_to_id(&name) {
-        Some(found) if found == id => Ok(()),
-        found => {
-            let found = found.map_or("none".to_owned(), |found| found.to_string());
-            Err(format!(
-                "added token `{name}` should have id {id}, but the vocabulary makes it {found}"
-            ))
+/// What the tokenizer was made from, and whether anything said which it is.
+fn made(class: &Class, from: &str, settings: &Settings, unsaid: bool) -> String {
+    let and = if settings.found { ", and tokenizer_config.json" } else { "" };
+    let doubt = match unsaid {
+        true => "; no tokenizer_class or model_type said which it is",
+        false => "",
+    };
+    match class.vocabulary {
+        Vocabulary::Pieces(Pieces::Own) => {
+            format!("no tokenizer.json: the tokenizer was made from {from}{and}{doubt}")
         }
+        _ => {
+            let owner = class.owner;
+            format!("no tokenizer.json: {owner}'s tokenizer was made from {from}{and}{doubt}")
+        }
+    }
+}
+
+/// Puts tokens beside the vocabulary: those that were added later, the special ones, and those of
+/// a SentencePiece model; in the order of transformers, since the first description counts and
+/// new tokens get new ids.
+fn add_all(
+    inner: &mut Inner,
+    files: &TokenizerFiles,
+    asset: &Asset,
+    settings: &Settings,
+    extra: Vec<AddedToken>,
+) -> Result<()> {
+    let config = files.config.as_ref().filter(|_| files.added.is_none());
+    let from = files.added.as_ref().or(config).unwrap_or(asset);
+    let special: Vec<AddedToken> = SPECIAL.iter().filter_map(|key| settings.token(key)).collect();
+    for (id, token) in &settings.added {
+        let named = special.iter().any(|one| one.content == token.content);
+        add(inner, token.clone().special(token.special || named), from)?;
+        check(inner, *id, &token.content, from)?;
+    }
+    // Only a SentencePiece model is expected to lack some, such as a mask token.
+    let new = !extra.is_empty();
+    let known =
+        |inner: &Inner, name: &str| inner.get_added_vocabulary().get_vocab().contains_key(name);
+    let further = settings.further.iter().cloned();
+    for token in special.into_iter().chain(further).chain(extra) {
+        let there = inner.token_to_id(&token.content).is_some();
+        if (there || new) && !known(inner, &token.content) {
+            add(inner, token, asset)?;
+        }
+    }
+    Ok(())
+}
+
+fn add(inner: &mut Inner, token: AddedToken, asset: &Asset) -> Result<()> {
+    let failed = |why: tokenizers::Error| Error::checkpoint(asset.path(), why.to_string());
+    inner.add_tokens([token]).map(|_| ()).map_err(failed)
+}
+
+/// Checks that an added token has the id that its file gives it.
+fn check(inner: &Inner, id: u32, name: &str, asset: &Asset) -> Result<()> {
+    let found = match inner.token_to_id(name) {
+        Some(found) if found == id => return Ok(()),
+        found => found.map_or("none".to_owned(), |found| found.to_string()),
+    };
+    let why =
+        format!("added token `{name}` should have id {id}, but the vocabulary makes it {found}");
+    Err(Error::checkpoint(asset.path(), why))
+}
+
+/// Names to look for where nothing says what a special token is called.
+fn usual(key: &str) -> [&'static str; 2] {
+    match key {
+        "unk_token" => ["[UNK]", "<unk>"],
+        "cls_token" => ["[CLS]", "<s>"],
+        "sep_token" => ["[SEP]", "</s>"],
+        "pad_token" => ["[PAD]", "<pad>"],
+        "mask_token" => ["[MASK]", "<mask>"],
+        _ => ["", ""],
     }
 }
 
 fn special(inner: &Inner, settings: &Settings) -> Special {
-    let id = |key: &str, name: &str| inner.token_to_id(&settings.name(key, name));
+    let id = |key: &str| match settings.name(key) {
+        Some(name) => inner.token_to_id(&name),
+        None if settings.class.is_some() => None,
+        None => usual(key).iter().find_map(|name| inner.token_to_id(name)),
+    };
     let mut special = Special {
-        unknown: id("unk_token", "[UNK]"),
-        cls: id("cls_token", "[CLS]"),
-        sep: id("sep_token", "[SEP]"),
-        pad: id("pad_token", "[PAD]"),
-        mask: id("mask_token", "[MASK]"),
+        unknown: id("unk_token"),
+        cls: id("cls_token"),
+        sep: id("sep_token"),
+        pad: id("pad_token"),
+        mask: id("mask_token"),
         prefix: None,
     };
-    if let ModelWrapper::WordPiece(model) = inner.get_model() {
-        special.unknown = model.token_to_id(&model.unk_token);
-        special.prefix = Some(model.continuing_subword_prefix.clone());
+    match inner.get_model() {
+        ModelWrapper::WordPiece(model) => {
+            special.unknown = model.token_to_id(&model.unk_token);
+            special.prefix = Some(model.continuing_subword_prefix.clone());
+        }
+        ModelWrapper::BPE(model) => {
+            let own = model.unk_token.as_ref().and_then(|name| model.token_to_id(name));
+            special.unknown = own.or(special.unknown);
+        }
+        _ => {}
     }
     special
 }

@@ -19,22 +19,35 @@
 //! ```
 
 mod batch;
+mod byte_level;
+mod charsmap;
+mod class;
+mod display;
 mod encoding;
+mod kind;
 mod limit;
 mod load;
+mod own_pieces;
+mod pieces;
 mod settings;
+mod spans;
 mod tokenizer;
+mod wordpiece;
 mod words;
 
 pub use batch::{Batch, group_by_length};
 pub use encoding::{Encoding, Unknown};
+pub use kind::{Behaviour, Kind};
 pub use limit::Limit;
+pub use spans::Spans;
 pub use tokenizer::{Input, Tokenizer};
 
 /// One token as the model sees it and as a person should read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Token {
-    /// Readable text: markers turned back into text, `##` kept.
+    /// Readable text: `##` kept; the markers of other kinds turned back into text, so that a piece
+    /// that begins a word begins with a space; bytes of a character that is split over pieces as
+    /// `<E6><88>`.
     pub text: String,
     /// Row of the embedding table; `None` for tokens that came without a model.
     pub id: Option<u32>,

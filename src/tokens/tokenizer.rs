@@ -1,7 +1,8 @@
 //! The tokenizer: what was typed → an [`Encoding`].
 
+use super::kind::{self, Behaviour, Kind};
 use super::words::{self, Span};
-use super::{Encoding, Limit, Token, load};
+use super::{Encoding, Limit, Token, display, load};
 use crate::error::{Error, Result};
 use crate::hub::TokenizerFiles;
 
@@ -22,21 +23,33 @@ pub enum Input {
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
     inner: load::Inner,
+    kind: Kind,
     special: load::Special,
     notes: Vec<String>,
 }
 
 impl Tokenizer {
-    /// Opens a tokenizer from `tokenizer.json`, or else from `vocab.txt` with what
-    /// `tokenizer_config.json` says. Padding and truncation that `tokenizer.json` asks for are
-    /// switched off.
+    /// Opens a tokenizer from `tokenizer.json`, or else from `vocab.txt`, from `vocab.json` with
+    /// `merges.txt`, or from a SentencePiece model, with what `tokenizer_config.json` and the
+    /// model's `config.json` say of its class. Padding and truncation that `tokenizer.json` asks
+    /// for are switched off.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] when a file is missing, malformed, or contradicts another;
     /// [`Error::Io`] when one cannot be read.
     pub fn open(files: &TokenizerFiles) -> Result<Self> {
         let load::Loaded { inner, special, notes } = load::open(files)?;
-        Ok(Self { inner, special, notes })
+        Ok(Self { kind: kind::kind(&inner), inner, special, notes })
+    }
+
+    /// How it cuts words.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it does to capitals, accents and Chinese characters.
+    pub fn behaviour(&self) -> Behaviour {
+        kind::behaviour(&self.inner)
     }
 
     /// What was assumed when the tokenizer was opened, one sentence each.
@@ -109,9 +122,16 @@ impl Tokenizer {
     }
 
     /// The tokenizers crate counts offsets from each word's start; here they count in the text
-    /// that the words make when joined.
+    /// that the words make when joined. Where the space before a word is part of its pieces, that
+    /// text is tokenized as it is.
     fn words(&self, words: &[String]) -> Result<Encoding> {
         let (text, spans) = join(words)?;
+        if !matches!(self.kind, Kind::WordPiece | Kind::WordLevel) {
+            let raw = self.run("words", text.as_str())?;
+            let mut tokens = self.tokens(&raw, &[&text]);
+            let spans = words::assign(&mut tokens, 0, &spans);
+            return Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] });
+        }
         let raw = self.run("words", words)?;
         let mut tokens = self.tokens(&raw, &[]);
         for (token, word) in tokens.iter_mut().zip(raw.get_word_ids()) {
@@ -127,7 +147,6 @@ impl Tokenizer {
     /// The text is what the pieces spell: one that continues the piece before it is written onto
     /// that, and belongs to the same word.
     fn pieces(&self, pieces: &[String]) -> Result<Encoding> {
-        let prefix = self.special.prefix.as_deref().unwrap_or("##");
         let (mut text, mut end) = (String::new(), 0);
         let mut words: Vec<Span> = Vec::new();
         let mut tokens = Vec::with_capacity(pieces.len());
@@ -135,18 +154,19 @@ impl Tokenizer {
             not_blank(&format!("tokens[{index}]"), piece)?;
             let mut token = self.piece_token(piece)?;
             if !token.special {
-                let rest = piece.strip_prefix(prefix).filter(|rest| !rest.is_empty());
-                let continued = rest.filter(|_| tokens.last().is_some_and(is_typed));
-                if continued.is_none() && !words.is_empty() {
+                let (written, continues) = self.written(piece);
+                let continues = continues && tokens.last().is_some_and(is_typed);
+                // a piece by itself is shown as it is
+                let written = if continues || self.spaced() { written } else { piece.clone() };
+                if !continues && !words.is_empty() {
                     text.push(' ');
                     end += 1;
                 }
-                let written = continued.unwrap_or(piece);
                 let start = end;
-                text.push_str(written);
+                text.push_str(&written);
                 end += written.chars().count();
                 match words.last_mut() {
-                    Some(word) if continued.is_some() => word.end = end,
+                    Some(word) if continues => word.end = end,
                     _ => words.push(Span { start, end }),
                 }
                 token.offsets = (start, end);
@@ -157,6 +177,23 @@ impl Tokenizer {
         Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![words] })
     }
 
+    /// Whether pieces bring the spaces between words along.
+    fn spaced(&self) -> bool {
+        matches!(self.kind, Kind::ByteLevelBpe | Kind::Bpe | Kind::Unigram)
+    }
+
+    /// What a piece writes, and whether it continues the piece before it.
+    fn written(&self, piece: &str) -> (String, bool) {
+        if self.spaced() {
+            let text = display::readable(self.kind, piece);
+            let word = text.strip_prefix(' ');
+            return (word.unwrap_or(&text).to_owned(), word.is_none());
+        }
+        let prefix = self.special.prefix.as_deref().unwrap_or("##");
+        let rest = piece.strip_prefix(prefix).filter(|rest| !rest.is_empty());
+        (rest.unwrap_or(piece).to_owned(), rest.is_some())
+    }
+
     fn piece_token(&self, piece: &str) -> Result<Token> {
         let known = self.inner.token_to_id(piece);
         let Some(id) = known.or(self.special.unknown) else {
@@ -165,7 +202,7 @@ impl Tokenizer {
         };
         let special = [self.special.cls, self.special.sep].contains(&Some(id));
         Ok(Token {
-            text: if known.is_some() { piece.to_owned() } else { self.unknown_text() },
+            text: self.shown(id, piece),
             id: Some(id),
             sequence: (!special).then_some(0),
             special,
@@ -176,6 +213,18 @@ impl Tokenizer {
 
     fn unknown_text(&self) -> String {
         self.special.unknown.and_then(|id| self.piece(id)).unwrap_or_default()
+    }
+
+    /// The readable text of a token. Those beside the vocabulary are text already; an unknown one
+    /// goes by the name of the unknown token, whatever piece of the text it stands for.
+    fn shown(&self, id: u32, piece: &str) -> String {
+        if Some(id) == self.special.unknown {
+            return self.unknown_text();
+        }
+        match self.inner.get_added_vocabulary().simple_id_to_token(id) {
+            Some(text) => text,
+            None => display::readable(self.kind, piece),
+        }
     }
 
     fn run<'s>(
@@ -193,7 +242,7 @@ impl Tokenizer {
         let sequences = raw.get_sequence_ids();
         let mut tokens: Vec<Token> = (0..raw.len())
             .map(|i| Token {
-                text: raw.get_tokens()[i].clone(),
+                text: self.shown(raw.get_ids()[i], &raw.get_tokens()[i]),
                 id: Some(raw.get_ids()[i]),
                 type_id: raw.get_type_ids()[i],
                 sequence: sequences[i],
@@ -213,7 +262,7 @@ impl Tokenizer {
             let Some(text) = token.sequence.and_then(|sequence| texts.get(sequence)) else {
                 continue;
             };
-            let source = words::slice(text, token.offsets.0, token.offsets.1);
+            let source = words::slice(text, token.offsets.0, token.offsets.1).trim();
             // typed as such
             if source != name {
                 token.unknown = Some(source.to_owned());

@@ -35,7 +35,7 @@ pub(super) fn assign(tokens: &mut [Token], sequence: usize, spans: &[Span]) -> V
         if token.sequence != Some(sequence) {
             continue;
         }
-        let touched = touched(token.offsets, spans);
+        let touched = touched(token, spans);
         *first = touched.clone().next();
         for index in touched.skip(1) {
             joined[index] = true;
@@ -69,11 +69,15 @@ pub(super) fn assign(tokens: &mut [Token], sequence: usize, spans: &[Span]) -> V
     kept
 }
 
-/// The words that a token's characters are in; of an empty token, the word around its place.
-fn touched((start, end): (usize, usize), spans: &[Span]) -> std::ops::Range<usize> {
-    let end = end.max(start + 1);
+/// The words that a token's characters are in; of an empty token, the word around its place; of a
+/// space by itself, which belongs to what follows, the word that begins after it.
+fn touched(token: &Token, spans: &[Span]) -> std::ops::Range<usize> {
+    let (start, end) = token.offsets;
     let from = spans.partition_point(|span| span.end <= start);
-    let to = spans.partition_point(|span| span.start < end);
+    let to = spans.partition_point(|span| span.start < end.max(start + 1));
+    if to <= from && token.text == " " && spans.get(from).is_some_and(|span| span.start == end) {
+        return from..from + 1;
+    }
     from..to.max(from)
 }
 

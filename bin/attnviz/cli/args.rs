@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use attnviz::export::FloatType;
 use attnviz::picture::{Colormap, Format, Scale, Style};
+use attnviz::tokens::Spans;
 use attnviz::{HeadChoice, Indices, Task};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
@@ -114,7 +115,7 @@ pub struct ExportArgs {
     pub input: InputArgs,
     /// Token ids from a .safetensors or .npz file: input_ids and, if there, attention_mask and
     /// token_type_ids, all [B,T]; padding is kept
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans"])]
     pub inputs: Option<PathBuf>,
     /// File to write, by its ending: .safetensors, .npz or .json
     #[arg(short, long, value_name = "FILE")]
@@ -190,12 +191,16 @@ pub struct InputArgs {
     /// Two texts, read as one pair
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "text")]
     pub pair: Option<Vec<String>>,
+    /// Words as spans of characters, in place of the text's own: [[0,2],[2,5]]; for a pair a list
+    /// of such lists
+    #[arg(long, value_name = "JSON")]
+    pub spans: Option<Spans>,
 }
 
 #[derive(Debug, Args)]
 pub struct ManyArgs {
     /// One text per line; .jsonl for lines with text, text_b, words or tokens; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans"])]
     pub file: Option<PathBuf>,
     /// Texts of a file to run at once
     #[arg(long, value_name = "N", default_value = "8")]
@@ -207,7 +212,7 @@ pub struct ManyArgs {
 pub struct ArrayArgs {
     /// Draw these arrays instead of running a model: [L,H,Q,K] or one [H,Q,K] per layer, from
     /// .npz, .npy or .safetensors
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "file"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "file", "spans"])]
     pub attention: Option<PathBuf>,
     /// JSON list of the tokens of --attention
     #[arg(long, value_name = "FILE", requires = "attention")]
@@ -280,7 +285,7 @@ pub struct ModelArgs {
     /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
     #[arg(short, long)]
     pub model: Option<String>,
-    /// Another tokenizer: folder, tokenizer.json or vocab.txt
+    /// Another tokenizer: folder, tokenizer.json, vocab.txt, vocab.json or SentencePiece model
     #[arg(long, value_name = "PATH")]
     pub tokenizer: Option<PathBuf>,
     /// Another config.json

@@ -30,7 +30,7 @@ pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let (batch, about) = match (given, input) {
         (Some(batch), _) => (batch, Map::new()),
         (None, Some(input)) => {
-            let encoding = session::encode(&model, &input, &args.run)?;
+            let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
             for note in session::token_notes(&encoding) {
                 console.note(&note);
             }

@@ -45,9 +45,14 @@ fn cannot_run(name: &str, first: &str, count: usize) -> Error {
 }
 
 fn as_json(seen: &Inspection) -> Value {
-    let tokenizer = seen.tokenizer.as_ref().map(
-        |tokenizer| json!({ "vocab_size": tokenizer.vocab_size(), "notes": tokenizer.notes() }),
-    );
+    let tokenizer = seen.tokenizer.as_ref().map(|tokenizer| {
+        json!({
+            "kind": tokenizer.kind(),
+            "behaviour": tokenizer.behaviour(),
+            "vocab_size": tokenizer.vocab_size(),
+            "notes": tokenizer.notes(),
+        })
+    });
     json!({
         "report": seen.report,
         "config": seen.config,
@@ -95,7 +100,9 @@ fn as_text(seen: &Inspection, verbose: bool) -> String {
     }
     match &seen.tokenizer {
         Some(tokenizer) => {
-            rows.add("tokenizer", format!("{} tokens", grouped(tokenizer.vocab_size())));
+            let (kind, count) = (tokenizer.kind(), grouped(tokenizer.vocab_size()));
+            rows.add("tokenizer", format!("{kind}, {count} tokens"));
+            rows.add("letters", tokenizer.behaviour().to_string());
         }
         None => rows.add("tokenizer", "none"),
     }

@@ -180,11 +180,13 @@ impl Report {
     }
 }
 
-/// A token in a list with spaces between: what an unknown one stood for is in parentheses.
+/// A token in a list with spaces between: what an unknown one stood for is in parentheses, the
+/// space that begins a word is left out.
 fn listed(token: &Token) -> String {
     one_line(&match &token.unknown {
         Some(typed) => format!("{}({typed})", token.text),
-        None => token.text.clone(),
+        None if token.text.trim().is_empty() => token.text.clone(),
+        None => token.text.trim_start_matches(' ').to_owned(),
     })
 }
 

@@ -88,9 +88,24 @@ pub fn encode(model: &Model, input: &Input, run: &RunArgs) -> Result<Encoding> {
     let max = run.max_length.map_or(most, |asked| most.min(asked as usize));
     let limit = Limit { max: Some(max), truncate: run.truncate };
     let tokenizer = model.tokenizer()?;
-    let encoding = tokenizer.encode(input, &limit)?;
+    let mut encoding = tokenizer.encode(input, &limit)?;
+    encoding.limit_types(model.config().type_vocab_size);
     encoding.check_ids(model.config().vocab_size)?;
     Ok(encoding)
+}
+
+/// Tokens of the command line's text, in the words that it asks for.
+pub fn encode_given(
+    model: &Model,
+    input: &Input,
+    args: &InputArgs,
+    run: &RunArgs,
+) -> Result<Encoding> {
+    let mut encoding = encode(model, input, run)?;
+    match &args.spans {
+        Some(spans) => spans.apply(&mut encoding).map(|()| encoding),
+        None => Ok(encoding),
+    }
 }
 
 /// What a person should know about the tokens of a text.

@@ -30,7 +30,7 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let input = session::input(&args.input)?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
     let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let encoding = session::encode(&model, &input, &args.run)?;
+    let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
     let encodings = [encoding];
     let attention = attend(&model, &encodings, &chosen)?.remove(0);
     let notes = session::token_notes(&encodings[0]);
