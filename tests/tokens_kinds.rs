@@ -101,7 +101,7 @@ fn compare(name: &str, tokenizer: &Tokenizer, entry: &Entry) {
 #[test]
 fn every_kind_agrees_with_transformers() {
     let cases = cases();
-    assert_eq!(cases.len(), 21);
+    assert_eq!(cases.len(), 22);
     for case in &cases {
         let tokenizer = case.open();
         assert_eq!(tokenizer.vocab_size(), case.size, "{}", case.name);

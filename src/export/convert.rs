@@ -178,12 +178,15 @@ fn companions(files: &ModelFiles) -> Vec<(&'static str, Asset)> {
     let known = [
         ("tokenizer.json", &tokenizer.json),
         ("vocab.txt", &tokenizer.vocab),
+        ("vocab.json", &tokenizer.vocab_json),
+        ("merges.txt", &tokenizer.merges),
         ("tokenizer_config.json", &tokenizer.config),
         ("special_tokens_map.json", &tokenizer.special),
         ("added_tokens.json", &tokenizer.added),
     ];
     // companions that are read by no name here lie beside those that are
-    let assets = known.iter().filter_map(|(_, asset)| asset.as_ref()).chain(&files.weights);
+    let assets = known.iter().filter_map(|(_, asset)| asset.as_ref());
+    let assets = assets.chain(&tokenizer.pieces).chain(&files.weights);
     let mut folders = assets.filter_map(|asset| match asset {
         Asset::Disk(path) => path.parent(),
         Asset::BuiltIn { .. } => None,

@@ -239,26 +239,24 @@ pub(super) fn ends(
             &format!("$A:0 {eos}:0 $B:0 {eos}:0"),
             vec![(eos.clone(), id(&eos)?)],
         ),
-        Ends::Asked => {
-            let asked = |wanted: bool, name: &str| (wanted && !name.is_empty()).then(|| id(name));
-            let (first, last) = (asked(settings.add_bos, &bos), asked(settings.add_eos, &eos));
-            let part = |there: bool, name: &str, number: u8| match there {
-                true => format!("{name}:{number} "),
-                false => String::new(),
-            };
-            let around = |text: &str, number| {
-                let first = part(first.is_some(), &bos, number);
-                format!("{first}{text}:{number} {}", part(last.is_some(), &eos, number))
-            };
-            let one = around("$A", 0);
-            let two = format!("{one}{}", around("$B", 1));
-            let special = [(bos.clone(), first), (eos.clone(), last)]
-                .into_iter()
-                .filter_map(|(name, id)| Some(id?.map(|id| (name, id))))
-                .collect::<Result<_>>()?;
-            template(asset, one.trim_end(), two.trim_end(), special)
-        }
+        Ends::Asked => asked(inner, asset, settings),
     }
+}
+
+/// What `add_bos_token` and `add_eos_token` ask for, around each text.
+fn asked(inner: &Inner, asset: &Asset, settings: &Settings) -> Result<PostProcessorWrapper> {
+    let token = |wanted: bool, key: &str| settings.name(key).filter(|_| wanted);
+    let bos = token(settings.add_bos, "bos_token");
+    let eos = token(settings.add_eos, "eos_token");
+    let around = |text: &str, number: u8| {
+        let part = |name: &str| format!("{name}:{number}");
+        let parts = [bos.as_deref(), Some(text), eos.as_deref()].into_iter().flatten();
+        parts.map(part).collect::<Vec<_>>().join(" ")
+    };
+    let special = [&bos, &eos].into_iter().flatten();
+    let special = special.map(|name| required(inner, asset, name).map(|id| (name.clone(), id)));
+    let (one, two) = (around("$A", 0), format!("{} {}", around("$A", 0), around("$B", 1)));
+    template(asset, &one, &two, special.collect::<Result<_>>()?)
 }
 
 fn template(

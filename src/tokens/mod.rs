@@ -24,6 +24,7 @@ mod charsmap;
 mod class;
 mod display;
 mod encoding;
+mod input;
 mod kind;
 mod limit;
 mod load;
@@ -37,10 +38,11 @@ mod words;
 
 pub use batch::{Batch, group_by_length};
 pub use encoding::{Encoding, Unknown};
+pub use input::Input;
 pub use kind::{Behaviour, Kind};
 pub use limit::Limit;
 pub use spans::Spans;
-pub use tokenizer::{Input, Tokenizer};
+pub use tokenizer::Tokenizer;
 
 /// One token as the model sees it and as a person should read it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
