@@ -62,7 +62,8 @@ fn vocabularies_of_every_form_are_fetched_once() {
         let asked = server.paths();
         for (name, _) in vocabulary {
             let path = format!("/{name}");
-            let times = server.requests().iter().filter(|r| r.method == "GET");
+            let requests = server.requests();
+            let times = requests.iter().filter(|r| r.method == "GET");
             assert!(times.filter(|r| r.path.ends_with(&path)).count() <= 2, "{asked:?}");
             assert!(asked.iter().any(|one| one.ends_with(&path)), "{asked:?}");
         }
