@@ -19,7 +19,8 @@ fn fixture(path: &str) -> Vec<u8> {
 
 #[test]
 fn vocabularies_of_every_form_are_fetched_once() {
-    let table: [(&str, &[(&str, &str)], Kind); 3] = [
+    type Files<'a> = &'a [(&'a str, &'a str)]; // by their names on the Hub, the fixtures'
+    let table: [(&str, Files, Kind); 3] = [
         ("deberta-v2", &[("spm.model", "deberta.model")], Kind::Unigram),
         ("albert", &[("spiece.model", "albert.model")], Kind::Unigram),
         (

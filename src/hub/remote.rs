@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
         let mut single = [TOKENIZER, VOCAB].iter().chain(&PIECES);
         let mut all = [TOKENIZER, VOCAB, VOCAB_JSON].iter().chain(&PIECES);
         let settled = !self.tokenizer
-            || single.any(|file| has(&file))
+            || single.any(has)
             || (has(&VOCAB_JSON) && has(&MERGES))
             || all.all(|file| absent(file));
         (!settled).then(|| TOKENIZER.to_owned())
@@ -203,7 +203,8 @@ impl Download<'_> {
             return Err(self.error(format!("it has neither {safe} nor {pickle}, whole or sharded")));
         }
         if self.search.tokenizer {
-            if !want!(TOKENIZER) && !want!(VOCAB) && !(want!(VOCAB_JSON) && want!(MERGES)) {
+            let found = want!(TOKENIZER) || want!(VOCAB) || (want!(VOCAB_JSON) && want!(MERGES));
+            if !found {
                 for pieces in PIECES {
                     if want!(pieces) {
                         break;
