@@ -289,6 +289,7 @@ fn words_may_be_given_as_spans() {
     let mut pair =
         tokenizer.encode(&Input::Pair("我爱".into(), "语言".into()), &Limit::default()).unwrap();
     let spans: attnviz::tokens::Spans = "[[[0,1],[1,2]],[[0,2]]]".parse().unwrap();
+    assert_eq!(spans.to_string(), "[[[0,1],[1,2]],[[0,2]]]");
     spans.apply(&mut pair).unwrap();
     assert_eq!((pair.words(0), pair.words(1)), (vec!["我", "爱"], vec!["语言"]));
 

@@ -1,5 +1,6 @@
 //! Words as the user gives them.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
@@ -21,6 +22,20 @@ impl Spans {
     pub fn apply(&self, encoding: &mut Encoding) -> Result<()> {
         let lists = self.0.iter().enumerate();
         lists.into_iter().try_for_each(|(sequence, spans)| encoding.set_words(sequence, spans))
+    }
+}
+
+/// As they are typed: one list, or a list of each text's.
+impl fmt::Display for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |spans: &Vec<(usize, usize)>| {
+            let spans = spans.iter().map(|(start, end)| format!("[{start},{end}]"));
+            format!("[{}]", spans.collect::<Vec<_>>().join(","))
+        };
+        match self.0.as_slice() {
+            [one] => f.write_str(&list(one)),
+            each => write!(f, "[{}]", each.iter().map(list).collect::<Vec<_>>().join(",")),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::args::{ChoiceArgs, PictureArgs, RunArgs, ViewArgs};
+use super::args::{ChoiceArgs, PictureArgs, ViewArgs};
 
 /// Where the weights come from, for titles and the manifest.
 pub struct Source {
@@ -187,7 +187,7 @@ fn manifest(
 ) -> Manifest {
     Manifest {
         dtype: source.dtype.clone(),
-        arguments: arguments(&args.choice, &args.picture, &args.run),
+        arguments: arguments(args),
         tokens: tokens(&shown.attention.queries, &shown.attention.keys),
         lost: lost(shown),
         notes: notes.to_vec(),
@@ -254,12 +254,14 @@ pub fn style(args: &PictureArgs) -> Style {
 }
 
 /// The options that decide what is in the pictures.
-fn arguments(choice: &ChoiceArgs, picture: &PictureArgs, run: &RunArgs) -> Map<String, Value> {
+fn arguments(args: &ViewArgs) -> Map<String, Value> {
+    let (choice, picture, run) = (&args.choice, &args.picture, &args.run);
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| map.insert(key.into(), value);
     put("layers", choice.layers.as_ref().map(|given| given.text.clone()).into());
     put("heads", choice.heads.as_ref().map(|given| given.text.clone()).into());
     put("words", choice.words.into());
+    put("spans", args.input.spans.as_ref().map(|spans| spans.to_string()).into());
     put("no_special", choice.no_special.into());
     put("cmap", picture.cmap.name().into());
     put("scale", picture.scale.text.clone().into());
