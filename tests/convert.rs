@@ -284,12 +284,28 @@ fn look(folder: &Path) -> Inspection {
 
 #[test]
 fn an_inspection_is_the_report_of_loading() {
-    for golden in ["bert_mlm", "bert_mlm_legacy_names", "bert_seqcls", "bert_relative_key_query"] {
+    for (golden, naming) in [
+        ("bert_mlm", "`bert.` prefix"),
+        ("bert_mlm_legacy_names", "`bert.` prefix, old gamma/beta norms"),
+        ("bert_seqcls", "`bert.` prefix"),
+        ("bert_relative_key_query", "no prefix"),
+        ("albert_mlm", "`albert.` prefix"),
+        ("camembert_mlm", "`roberta.` prefix"),
+        ("deberta_v2_model", "no prefix"),
+        ("modernbert_mlm", "`model.` prefix"),
+        ("longformer_mlm", "`longformer.` prefix"),
+    ] {
         let folder = fixture("goldens").join(golden);
         let (model, seen) = (open(&folder, None).expect("loads"), look(&folder));
         assert_eq!(seen.problems, Vec::<String>::new());
         assert_eq!(json!(seen.report), json!(model.report()), "{golden}");
         assert_eq!(json!(seen.config), json!(model.config()), "{golden}");
+        let report = model.report();
+        assert_eq!(report.naming, naming, "{golden}");
+        let parts: Vec<&str> = report.parts.iter().map(|(part, _)| part.as_str()).collect();
+        assert!(["embeddings", "layers", "head"].starts_with(&parts), "{golden}: {parts:?}");
+        let sum: usize = report.parts.iter().map(|(_, count)| count).sum();
+        assert_eq!(sum, report.parameters, "{golden}");
     }
 }
 
