@@ -5,7 +5,7 @@ use candle_core::Tensor;
 
 use super::distance::Distances;
 use super::intervene::{self, At};
-use super::ops::{Linear, Then, finish};
+use super::ops::{Linear, Then, finish, merge_heads};
 use super::rotary::Rotary;
 use super::scores::{Attend, Attended, Global};
 use crate::error::Result;
@@ -180,7 +180,6 @@ impl Attention {
                 return finish(&(sum + residual)?, &then);
             }
         }
-        let context = context.transpose(1, 2)?.contiguous()?.flatten_from(2)?; // [B, T, H·K]
-        self.output.forward(&context, Some(residual), then)
+        self.output.forward(&merge_heads(context)?, Some(residual), then)
     }
 }

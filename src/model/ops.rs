@@ -62,8 +62,8 @@ impl Linear {
             let x = x.contiguous()?;
             let residual = residual.map(Tensor::contiguous).transpose()?;
             let start = match &residual {
-                Some(residual) => on_slice(residual, <[f32]>::to_vec),
-                None => Some(vec![0.0; x.elem_count() / inputs.max(1) * outputs]),
+                Some(residual) => on_slice(residual, rows::copied),
+                None => Some(rows::zeros(x.elem_count() / inputs.max(1) * outputs)),
             };
             let done = start.and_then(|out| self.on_slices(&x, out, &then));
             if let Some(out) = done {
@@ -101,6 +101,17 @@ impl Linear {
     }
 }
 
+/// Heads side by side: `x` [B, H, T, K] → [B, T, H·K].
+pub(crate) fn merge_heads(x: &Tensor) -> Result<Tensor> {
+    let (b, h, t, k) = x.dims4()?;
+    if own(&[x])
+        && let Some(merged) = on_slice(x, |data| rows::merge_heads(data, [b, h, t, k]))
+    {
+        return Ok(Tensor::from_vec(merged, (b, t, h * k), &Device::Cpu)?);
+    }
+    Ok(x.transpose(1, 2)?.contiguous()?.flatten_from(2)?)
+}
+
 /// What follows a linear map, by candle's operations where the crate's own do not serve.
 pub(crate) fn finish(y: &Tensor, then: &Then<'_>) -> Result<Tensor> {
     match then {
@@ -114,7 +125,7 @@ pub(crate) fn finish(y: &Tensor, then: &Then<'_>) -> Result<Tensor> {
 pub(crate) fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
     if own(&[x]) {
         let done = on_slice(&x.contiguous()?, |data| {
-            let mut out = data.to_vec();
+            let mut out = rows::copied(data);
             rows::activate(&mut out, activation);
             out
         });
@@ -138,7 +149,7 @@ impl Norm {
         if own(&[x, &self.weight, &self.bias]) {
             let x = x.contiguous()?;
             let done = on_slice(&x, |data| {
-                let mut out = data.to_vec();
+                let mut out = rows::copied(data);
                 self.on_slice(&mut out).map(|()| out)
             });
             if let Some(out) = done.flatten() {

@@ -25,6 +25,44 @@ fn for_rows(data: &mut [f32], row: usize, f: impl Fn(&mut [f32]) + Sync + Send) 
     data.par_chunks_mut(rows * row).for_each(f);
 }
 
+/// A copy, made by all threads where it is large: fresh memory costs more than its content.
+pub(crate) fn copied(data: &[f32]) -> Vec<f32> {
+    if data.len() < PARALLEL || rayon::current_num_threads() == 1 {
+        return data.to_vec();
+    }
+    let mut copy = Vec::new();
+    copy.par_extend(data.par_iter().copied());
+    copy
+}
+
+/// Zeros, written by all threads where there are many.
+pub(crate) fn zeros(count: usize) -> Vec<f32> {
+    if count < PARALLEL || rayon::current_num_threads() == 1 {
+        return vec![0.0; count];
+    }
+    let mut zeros = Vec::new();
+    zeros.par_extend(rayon::iter::repeat_n(0.0, count));
+    zeros
+}
+
+/// `[B, H, T, K]` → `[B, T, H·K]`: each position's heads side by side.
+pub(crate) fn merge_heads(data: &[f32], [b, h, t, k]: [usize; 4]) -> Vec<f32> {
+    let mut merged = zeros(b * h * t * k);
+    let row = |(i, row): (usize, &mut [f32])| {
+        for (head, part) in row.chunks_exact_mut(k).enumerate() {
+            let at = (((i / t) * h + head) * t + i % t) * k;
+            part.copy_from_slice(&data[at..at + k]);
+        }
+    };
+    if h * k > 0 {
+        match merged.len() < PARALLEL {
+            true => merged.chunks_exact_mut(h * k).enumerate().for_each(row),
+            false => merged.par_chunks_exact_mut(h * k).enumerate().for_each(row),
+        }
+    }
+    merged
+}
+
 /// Adds a vector to every row.
 pub(crate) fn add_to_rows(data: &mut [f32], vector: &[f32]) {
     for_rows(data, vector.len(), |block| {
@@ -123,6 +161,21 @@ fn each(data: &mut [f32], f: impl Fn(f32) -> f32 + Sync + Send) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn heads_are_put_side_by_side_at_any_size() {
+        for [b, h, t, k] in [[1, 1, 1, 1], [2, 3, 5, 4], [2, 4, 130, 64]] {
+            let at = |e: usize, head: usize, p: usize, c: usize| ((e * h + head) * t + p) * k + c;
+            let data: Vec<f32> = (0..b * h * t * k).map(|i| i as f32).collect();
+            let merged = merge_heads(&data, [b, h, t, k]);
+            for (i, x) in merged.iter().enumerate() {
+                let (c, head, p, e) = (i % k, i / k % h, i / (k * h) % t, i / (k * h * t));
+                assert_eq!(*x, at(e, head, p, c) as f32);
+            }
+            assert_eq!(copied(&data), data);
+        }
+        assert_eq!(zeros(100_000), vec![0.0; 100_000]);
+    }
 
     #[test]
     fn softmax_of_extreme_and_masked_rows() {
