@@ -108,34 +108,9 @@ impl Model {
                 return Err(Error::checkpoint(folder, "there is no config.json"));
             }
         };
-        let family = match fields.text("model_type")? {
-            Some(model_type) => family::of(&fields, &model_type)?,
-            None => {
-                let family = family::infer(checkpoint.path(), checkpoint.names())?;
-                let name = family.model_type;
-                notes.push(format!(
-                    "{}: no `model_type`; taken for {name} by the tensor names",
-                    fields.path().display()
-                ));
-                family
-            }
-        };
+        let family = family_of(&fields, &checkpoint, &mut notes)?;
         let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
-        let mut config = (family.read)(&fields)?;
-        config.task = task(options.task, &fields, family, &weights, &mut notes)?;
-        if let Some([rows, _]) = weights.shape("embeddings.word.weight") {
-            if *rows != config.vocab_size {
-                let said = config.vocab_size;
-                notes.push(format!("vocabulary of {rows} by the tensor; the config says {said}"));
-            }
-            config.vocab_size = *rows;
-        }
-        let unknown = fields.unknown(family.ignorable);
-        notes.extend(
-            unknown
-                .iter()
-                .map(|key| format!("{}: unknown key `{key}`, ignored", fields.path().display())),
-        );
+        let config = settle(options.task, &fields, family, &weights, &mut notes)?;
         let loader = Loader { weights: &weights, config: &config, device: &options.device };
         let (embeddings, blocks, head) = (loader.embeddings()?, loader.blocks()?, loader.head()?);
         let (convolve, final_norm) = (loader.convolve()?, loader.final_norm()?);
@@ -254,6 +229,47 @@ impl Model {
     pub fn head(&self, hidden: &Tensor, batch: &Batch) -> Result<HeadOutputs> {
         self.head.forward(hidden, &self.real(batch)?)
     }
+}
+
+/// The family that the config names, else the one that the tensor names point to.
+fn family_of(
+    fields: &Fields,
+    checkpoint: &Checkpoint,
+    notes: &mut Vec<String>,
+) -> Result<&'static Family> {
+    if let Some(model_type) = fields.text("model_type")? {
+        return family::of(fields, &model_type);
+    }
+    let family = family::infer(checkpoint.path(), checkpoint.names())?;
+    notes.push(format!(
+        "{}: no `model_type`; taken for {} by the tensor names",
+        fields.path().display(),
+        family.model_type
+    ));
+    Ok(family)
+}
+
+/// The family's reading of the config, with the task and the vocabulary that the tensors have.
+fn settle(
+    asked: Option<Task>,
+    fields: &Fields,
+    family: &Family,
+    weights: &Weights,
+    notes: &mut Vec<String>,
+) -> Result<Config> {
+    let mut config = (family.read)(fields)?;
+    config.task = task(asked, fields, family, weights, notes)?;
+    if let Some(&[rows, _]) = weights.shape("embeddings.word.weight") {
+        if rows != config.vocab_size {
+            let said = config.vocab_size;
+            notes.push(format!("vocabulary of {rows} by the tensor; the config says {said}"));
+        }
+        config.vocab_size = rows;
+    }
+    let place = fields.path().display();
+    let unknown = fields.unknown(family.ignorable);
+    notes.extend(unknown.iter().map(|key| format!("{place}: unknown key `{key}`, ignored")));
+    Ok(config)
 }
 
 /// The task: as asked, else by `architectures`, else by the tensors.
