@@ -1,0 +1,77 @@
+//! Config and tensor names → the family, the task and the vocabulary of a checkpoint.
+
+use crate::config::{Config, Task};
+use crate::error::Result;
+use crate::family::{self, Family, fields::Fields};
+use crate::weights::{Checkpoint, Weights};
+
+/// The family that the config names, else the one that the tensor names point to.
+pub(super) fn family_of(
+    fields: &Fields,
+    checkpoint: &Checkpoint,
+    notes: &mut Vec<String>,
+) -> Result<&'static Family> {
+    if let Some(model_type) = fields.text("model_type")? {
+        return family::of(fields, &model_type);
+    }
+    let family = family::infer(checkpoint.path(), checkpoint.names())?;
+    notes.push(format!(
+        "{}: no `model_type`; taken for {} by the tensor names",
+        fields.path().display(),
+        family.model_type
+    ));
+    Ok(family)
+}
+
+/// The family's reading of the config, with the task and the vocabulary that the tensors have.
+pub(super) fn settle(
+    asked: Option<Task>,
+    fields: &Fields,
+    family: &Family,
+    weights: &Weights,
+    notes: &mut Vec<String>,
+) -> Result<Config> {
+    let mut config = (family.read)(fields)?;
+    config.task = task(asked, fields, family, weights, notes)?;
+    if let Some(&[rows, _]) = weights.shape("embeddings.word.weight") {
+        if rows != config.vocab_size {
+            let said = config.vocab_size;
+            notes.push(format!("vocabulary of {rows} by the tensor; the config says {said}"));
+        }
+        config.vocab_size = rows;
+    }
+    let place = fields.path().display();
+    let unknown = fields.unknown(family.ignorable);
+    notes.extend(unknown.iter().map(|key| format!("{place}: unknown key `{key}`, ignored")));
+    Ok(config)
+}
+
+/// The task: as asked, else by `architectures`, else by the tensors.
+fn task(
+    asked: Option<Task>,
+    fields: &Fields,
+    family: &Family,
+    weights: &Weights,
+    notes: &mut Vec<String>,
+) -> Result<Task> {
+    let class = fields.get("architectures").and_then(|list| list.get(0)?.as_str());
+    if let Some(task) = asked {
+        return Ok(task);
+    }
+    if let Some(class) = class {
+        if let Some((_, task)) = family.classes.iter().find(|(name, _)| *name == class) {
+            return Ok(*task);
+        }
+        notes.push(format!("the head of `{class}` is not run; the encoder is"));
+        return Ok(Task::Encoder);
+    }
+    let has = |name: &str| weights.has(name);
+    let pooled = has("pooler.weight") || has("sequence.transform.weight");
+    Ok(match (has("classifier.weight"), has("mlm.transform.weight")) {
+        (true, shared) if pooled || shared => Task::SequenceClassification,
+        (true, _) => Task::TokenClassification,
+        (false, true) => Task::MaskedLm,
+        (false, false) if has("replaced.transform.weight") => Task::ReplacedTokens,
+        (false, false) => Task::Encoder,
+    })
+}
