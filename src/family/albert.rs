@@ -80,15 +80,39 @@ fn read(fields: &Fields) -> Result<Config> {
         let want = "1: one block per layer";
         return Err(fields.wrong("inner_group_num", want, inner.to_string()));
     }
+    // layer l belongs to group ⌊l / (layers / groups)⌋, in true division as in the reference
+    let shared: Vec<usize> = (0..layers).map(|layer| layer * groups / layers).collect();
+    // a head that one layer lost is gone from the block that the whole group shares
+    let mut left: Vec<Option<Vec<usize>>> = vec![None; groups];
+    for (heads, &group) in base.heads.iter().zip(&shared) {
+        left[group].get_or_insert_with(|| heads.clone()).retain(|head| heads.contains(head));
+    }
+    let heads = shared.iter().map(|&group| left[group].clone().unwrap_or_default()).collect();
     Ok(Config {
+        heads,
+        shared,
         embedding_size: fields.count("embedding_size")?.unwrap_or(128),
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
         norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
-        // layer l belongs to group ⌊l / (layers / groups)⌋, in true division as in the reference
-        shared: (0..layers).map(|layer| layer * groups / layers).collect(),
         absolute,
         distances,
         task_heads: Heads { masked_lm: base.activation, ..base.task_heads },
         ..base
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_go_from_all_layers_that_share_a_block() {
+        let config = r#"{"hidden_size": 8, "num_attention_heads": 4, "num_hidden_layers": 4,
+            "intermediate_size": 8, "vocab_size": 9, "max_position_embeddings": 8,
+            "num_hidden_groups": 2, "pruned_heads": {"0": [1], "3": [0, 2]}}"#;
+        let fields = Fields::parse("config.json".as_ref(), config.as_bytes()).expect("JSON");
+        let config = read(&fields).expect("reads");
+        assert_eq!(config.shared, [0, 0, 1, 1]);
+        assert_eq!(config.heads, [vec![0, 2, 3], vec![0, 2, 3], vec![1, 3], vec![1, 3]]);
+    }
 }
