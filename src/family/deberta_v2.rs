@@ -86,9 +86,10 @@ fn read(fields: &Fields) -> Result<Config> {
 
 fn distances(fields: &Fields, max_positions: usize) -> Result<Distances> {
     let kinds = kinds(fields)?;
-    let positive = |key: &str| -> Result<Option<usize>> {
-        let number = fields.number(key)?.filter(|&n| n >= 1.0);
-        Ok(number.map(|n| n as usize).filter(|&n| n <= max_positions.max(1 << 16)))
+    // −1 stands for none
+    let positive = |key: &str| match fields.number(key)? {
+        Some(none) if none < 1.0 => Ok(None),
+        _ => fields.count(key),
     };
     let (buckets, largest) = (positive("position_buckets")?, positive("max_relative_positions")?);
     let normed = fields.text("norm_rel_ebd")?.unwrap_or_default();
