@@ -254,6 +254,7 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
         ("num_hidden_layers", json!(3), "`layers.2.attention.query.weight` is missing"),
         ("max_position_embeddings", json!(65), "is [64, 32], expected [65, 32]"),
         ("type_vocab_size", json!(1), "is [2, 32], expected [1, 32]"),
+        ("type_vocab_size", json!(0), "is [2, 32], expected [0, 32]"),
         ("intermediate_size", json!(1 << 20), "expected [1048576, 32]"),
         ("hidden_size", json!(1 << 20), "expected [120, 1048576]"),
         ("num_hidden_layers", json!(1 << 20), "expected at most 1048576 heads in all"),

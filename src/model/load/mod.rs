@@ -85,15 +85,22 @@ impl Loader<'_> {
             }
             _ => config.position_rows(),
         };
+        let word = table("embeddings.word.weight", config.vocab_size)?;
+        // a table that the config denies is misshapen, not left over
+        let types = "embeddings.type.weight";
+        let token_type = match config.type_vocab_size > 0 || weights.has(types) {
+            true => Some(table(types, config.type_vocab_size)?),
+            false => None,
+        };
         let at = "embeddings.projection";
         let needed = width != inside || weights.has(&format!("{at}.weight"));
         let projection =
             needed.then(|| self.maps(&[at.to_string()], (width, inside), true)).transpose()?;
         let normed = if config.project_first { inside } else { width };
         Ok(Embeddings {
-            word: table("embeddings.word.weight", config.vocab_size)?,
+            word,
             position: some(position, rows)?,
-            token_type: some("embeddings.type.weight", config.type_vocab_size)?,
+            token_type,
             norm: self.norm("embeddings.norm", normed)?,
             projection,
             project_first: config.project_first,
