@@ -29,7 +29,7 @@ fn forward(criterion: &mut Criterion) {
             bench.iter_with_large_drop(|| {
                 let mut recorder = Recorder::new().keep(Site::Probs, Keep::All);
                 let hidden = model.forward(&batch, &mut recorder, &[]).expect("runs");
-                (hidden, recorder.into_trace())
+                (hidden, recorder.into_trace().expect("trace"))
             })
         });
         group.bench_function(format!("plain/{b}x{t}"), |bench| {
@@ -55,7 +55,7 @@ fn one_head(criterion: &mut Criterion) {
             let keep = Keep::Heads([(head.layer, vec![head.head])].into());
             let mut recorder = Recorder::new().keep(Site::Probs, keep);
             run(&mut recorder);
-            let trace = recorder.into_trace();
+            let trace = recorder.into_trace().expect("trace");
             let attention = trace.attention(Stack::Encoder, 0, &tokens, model.config());
             let attention = attention.expect("kept");
             let ranges = style.scale.resolve(&attention);

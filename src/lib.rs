@@ -16,7 +16,7 @@
 //! let batch = Batch::new(&[encoding.clone()], model.tokenizer()?.pad_id());
 //! let mut recorder = Recorder::new().keep(Site::Probs, Keep::All);
 //! model.forward(&batch, &mut recorder, &[])?;
-//! let trace = recorder.into_trace();
+//! let trace = recorder.into_trace()?;
 //! let attention = trace.attention(Stack::Encoder, 0, &encoding.tokens, model.config())?;
 //!
 //! let (head, style) = (Head { layer: 3, head: 1 }, Style::default());

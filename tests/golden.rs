@@ -128,7 +128,7 @@ fn gates_agree_with_head_mask() {
     let mut gates = Vec::new();
     for (layer, row) in mask.iter().enumerate() {
         for (head, &gate) in row.iter().enumerate() {
-            gates.push(Intervention::gate(Head { layer, head }, f64::from(gate)));
+            gates.push(Intervention::gate(Stack::Encoder, Head { layer, head }, f64::from(gate)));
         }
     }
     let run = record(&model, &batch, &gates);
@@ -156,7 +156,7 @@ fn gate_0_agrees_with_pruning() {
     let mut gates = Vec::new();
     for (layer, row) in keep.iter().enumerate() {
         let gone = row.iter().enumerate().filter(|(_, k)| **k == 0.0);
-        gates.extend(gone.map(|(head, _)| Intervention::gate(Head { layer, head }, 0.0)));
+        gates.extend(gone.map(|(head, _)| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)));
     }
     assert!(!gates.is_empty());
     let run = record(&model, &batch, &gates);
@@ -171,7 +171,7 @@ fn check_real(golden: &Golden, model: &attnviz::Model, encodings: &[attnviz::tok
         let batch = attnviz::tokens::Batch::new(std::slice::from_ref(encoding), 0);
         let mut recorder = Recorder::new().keep(Site::Probs, Keep::All);
         let hidden = model.forward(&batch, &mut recorder, &[]).expect("forward");
-        let trace = recorder.into_trace();
+        let trace = recorder.into_trace().expect("trace");
         let hold = |stage: &str, got: &[f32]| {
             let want = numbers(golden.tensor(&format!("text{text}.{stage}")));
             assert_eq!(got.len(), want.len(), "text{text}.{stage}");

@@ -30,7 +30,7 @@ fn everything(model: &Model, batch: &Batch, changes: &[Intervention]) -> (Tensor
     let recorder = SITES.into_iter().fold(Recorder::new(), |r, site| r.keep(site, Keep::All));
     let mut recorder = recorder;
     let hidden = model.forward(batch, &mut recorder, changes).expect("forward");
-    (hidden, recorder.into_trace())
+    (hidden, recorder.into_trace().expect("trace"))
 }
 
 /// One checkpoint of each family and kind of position.
@@ -161,7 +161,7 @@ fn only_the_heads_asked_for_are_kept() {
     for site in SITES.into_iter().filter(|site| site.has_heads()) {
         let mut recorder = Recorder::new().keep(site, wanted.clone());
         model.forward(&batch, &mut recorder, &[]).expect("forward");
-        let trace = recorder.into_trace();
+        let trace = recorder.into_trace().expect("trace");
         assert!(trace.get(Stack::Encoder, 0, site).is_none());
         let kept = trace.get(Stack::Encoder, 1, site).expect("kept");
         assert_eq!(kept.heads, [1, 3]);
@@ -303,7 +303,7 @@ fn gate_0_equals_pruned_heads() {
     let mut gates = Vec::new();
     for (layer, row) in keep.iter().enumerate() {
         let heads: Vec<usize> = (0..row.len()).filter(|&h| row[h] == 0.0).collect();
-        gates.extend(heads.iter().map(|&head| Intervention::gate(Head { layer, head }, 0.0)));
+        gates.extend(heads.iter().map(|&head| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)));
         if !heads.is_empty() {
             gone.push((layer, heads));
         }
@@ -333,7 +333,7 @@ fn a_layer_without_heads_adds_its_output_bias_alone() {
     let whole = open(&fixture("goldens/bert_mlm"), None).expect("loads");
     let batch = Golden::open("bert_mlm").batch();
     let gates: Vec<Intervention> =
-        (0..4).map(|head| Intervention::gate(Head { layer: 1, head }, 0.0)).collect();
+        (0..4).map(|head| Intervention::gate(Stack::Encoder, Head { layer: 1, head }, 0.0)).collect();
     let cut = record(&pruned, &batch, &[]);
     let gated = record(&whole, &batch, &gates);
     assert!(worst(&cut.hidden, &gated.hidden, Some(1), &batch.mask) <= 1e-5);

@@ -24,12 +24,13 @@ pub(super) const BERT: Family = Family {
         ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
         ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
         ("pooler.dense", "pooler"),
-        ("cls.predictions.transform.dense", "mlm.transform"),
-        ("cls.predictions.transform.LayerNorm", "mlm.norm"),
-        ("cls.predictions.decoder", "mlm.decoder"),
-        ("cls.predictions.bias", "mlm.bias"),
+        ("cls.predictions.transform.dense", "lm.transform"),
+        ("cls.predictions.transform.LayerNorm", "lm.norm"),
+        ("cls.predictions.decoder", "lm.decoder"),
+        ("cls.predictions.bias", "lm.bias"),
         ("classifier", "classifier"),
     ],
+    turned: false,
     buffers: &["embeddings.position_ids", "embeddings.token_type_ids"],
     ignorable: &[
         "directionality",
@@ -43,6 +44,7 @@ pub(super) const BERT: Family = Family {
         ("BertModel", Task::Encoder),
         ("BertForMaskedLM", Task::MaskedLm),
         ("BertForPreTraining", Task::MaskedLm),
+        ("BertLMHeadModel", Task::CausalLm),
         ("BertForSequenceClassification", Task::SequenceClassification),
         ("BertForTokenClassification", Task::TokenClassification),
     ],
@@ -50,10 +52,11 @@ pub(super) const BERT: Family = Family {
 };
 
 fn read(fields: &Fields) -> Result<Config> {
-    common::refuse_decoders(fields)?;
+    fields.refuse("add_cross_attention", "attnviz runs no BERT with an encoder of its own")?;
     let base = common::read(fields, "bert", &KEYS)?;
     let (absolute, distances) = common::positions(fields, Absolute::Ordinal)?;
     Ok(Config {
+        causal: fields.flag("is_decoder")?.unwrap_or(false),
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
         norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{Fields, LARGEST};
-use crate::config::{Absolute, Activation, Config, Distances, Heads, NormOrder, Pooling, Task};
+use crate::config::{Absolute, Activation, Config, Distances, Generation, Heads, NormKind, NormOrder, Pooling, Task};
 use crate::error::Result;
 
 /// Keys under which a family writes its sizes.
@@ -13,6 +13,12 @@ pub(super) struct Keys {
     pub layers: &'static str,
     pub heads: &'static str,
     pub activation: &'static str,
+    /// Where K may be given; it is else `hidden` / `heads`.
+    pub head_dim: Option<&'static str>,
+    /// `None` for models that take inputs of any length.
+    pub positions: Option<&'static str>,
+    /// What `inner` is times `hidden`, where a config may leave it out.
+    pub inner_times: Option<usize>,
 }
 
 /// The keys that most use.
@@ -22,16 +28,27 @@ pub(super) const KEYS: Keys = Keys {
     layers: "num_hidden_layers",
     heads: "num_attention_heads",
     activation: "hidden_act",
+    head_dim: None,
+    positions: Some("max_position_embeddings"),
+    inner_times: None,
 };
 
 /// Reads the sizes; everything else as BERT has it, for a family to change.
 pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Config> {
     let hidden_size = fields.size(keys.hidden)?;
     let count = fields.size(keys.heads)?;
-    if hidden_size % count != 0 {
-        let want = format!("a divisor of {} {hidden_size}", keys.hidden);
-        return Err(fields.wrong(keys.heads, want, count.to_string()));
-    }
+    let head_dim = match keys.head_dim.map(|key| fields.count(key)).transpose()?.flatten() {
+        Some(width) if width > 0 => width,
+        _ if hidden_size % count == 0 => hidden_size / count,
+        _ => {
+            let want = format!("a divisor of {} {hidden_size}", keys.hidden);
+            return Err(fields.wrong(keys.heads, want, count.to_string()));
+        }
+    };
+    let intermediate_size = match (fields.count(keys.inner)?, keys.inner_times) {
+        (None, Some(times)) => times * hidden_size,
+        _ => fields.size(keys.inner)?,
+    };
     let layers = fields.size(keys.layers)?;
     if layers.saturating_mul(count) > LARGEST {
         let want = format!("at most {LARGEST} heads in all");
@@ -42,19 +59,27 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
         hidden_size,
         embedding_size: hidden_size,
         project_first: false,
-        intermediate_size: fields.size(keys.inner)?,
-        head_dim: hidden_size / count,
+        intermediate_size,
+        head_dim,
         head_counts: vec![count; layers],
         heads: remaining_heads(fields, layers, count)?,
+        cross_heads: Vec::new(),
         vocab_size: fields.size("vocab_size")?,
-        max_positions: fields.size("max_position_embeddings")?,
+        max_positions: keys.positions.map_or(Ok(LARGEST), |key| fields.size(key))?,
         type_vocab_size: 0,
         pad_token_id: fields.count("pad_token_id")?.unwrap_or(0) as u32,
         activation: fields.activation(keys.activation)?.unwrap_or(Activation::Gelu),
+        norm: NormKind::Layer,
         norm_eps: 1e-12,
+        embedding_norm: true,
+        embedding_scale: 1.0,
         absolute: Absolute::Ordinal,
         distances: Distances::None,
         rotary: Vec::new(),
+        causal: false,
+        cross: false,
+        group_size: 1,
+        score_scales: vec![1.0 / (head_dim as f64).sqrt(); layers],
         windows: vec![None; layers],
         global_queries: false,
         norm_order: NormOrder::Post,
@@ -70,6 +95,9 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
         },
         optional_biases: false,
         tied: fields.flag("tie_word_embeddings")?.unwrap_or(true),
+        logit_scale: 1.0,
+        generation: generation(fields)?,
+        decoder: None,
         task: Task::Encoder,
         labels: labels(fields)?,
     })
@@ -138,4 +166,35 @@ pub(super) fn after_pad(fields: &Fields, pad: u32) -> Result<usize> {
     let want = format!("more than pad_token_id {pad} + 1");
     let left = rows.checked_sub(pad as usize + 1).filter(|&left| left > 0);
     left.ok_or_else(|| fields.wrong("max_position_embeddings", want, rows.to_string()))
+}
+
+/// The decoder of an encoder-decoder: causal, and each layer with as many heads over the encoder's
+/// output as over its own positions.
+pub(super) fn decoder(config: Config) -> Config {
+    Config { causal: true, cross: true, cross_heads: config.heads.clone(), ..config }
+}
+
+/// Where writing begins and ends: ids, or lists of them.
+fn generation(fields: &Fields) -> Result<Generation> {
+    let id = |key: &str, value: &Value| {
+        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
+        id.ok_or_else(|| fields.wrong(key, "a token id", value.to_string()))
+    };
+    let ids = |key: &str| match fields.get(key) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(list)) => list.iter().map(|one| id(key, one)).collect(),
+        Some(one) => Ok(vec![id(key, one)?]),
+    };
+    let start = |key: &'static str| fields.get(key).map(|one| id(key, one)).transpose();
+    // lists of one id forbid it; longer ones are phrases, which the reference forbids too, but
+    // which no checkpoint of these families is known to bring
+    let words = fields.get("bad_words_ids").and_then(Value::as_array);
+    let single = words.into_iter().flatten().filter_map(Value::as_array);
+    let single = single.filter(|list| list.len() == 1).flat_map(|list| list.first());
+    Ok(Generation {
+        first: start("forced_bos_token_id")?,
+        start: start("decoder_start_token_id")?.or(start("bos_token_id")?),
+        ends: ids("eos_token_id")?,
+        suppressed: single.map(|one| id("bad_words_ids", one)).collect::<Result<_>>()?,
+    })
 }

@@ -31,13 +31,13 @@ pub(super) const DEBERTA_V2: Family = Family {
         ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
         ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
         ("pooler.dense", "sequence.transform"),
-        ("cls.predictions.transform.dense", "mlm.transform"),
-        ("cls.predictions.transform.LayerNorm", "mlm.norm"),
-        ("cls.predictions.decoder", "mlm.decoder"),
-        ("cls.predictions.bias", "mlm.bias"),
-        ("lm_predictions.lm_head.dense", "mlm.transform"),
-        ("lm_predictions.lm_head.LayerNorm", "mlm.norm"),
-        ("lm_predictions.lm_head.bias", "mlm.bias"),
+        ("cls.predictions.transform.dense", "lm.transform"),
+        ("cls.predictions.transform.LayerNorm", "lm.norm"),
+        ("cls.predictions.decoder", "lm.decoder"),
+        ("cls.predictions.bias", "lm.bias"),
+        ("lm_predictions.lm_head.dense", "lm.transform"),
+        ("lm_predictions.lm_head.LayerNorm", "lm.norm"),
+        ("lm_predictions.lm_head.bias", "lm.bias"),
         ("classifier", "classifier"),
     ],
     ignorable: &[
@@ -70,13 +70,20 @@ fn read(fields: &Fields) -> Result<Config> {
         return Err(fields.wrong("attention_head_size", want, width.to_string()));
     }
     let sequence = fields.activation("pooler_hidden_act")?.unwrap_or(Activation::Gelu);
+    let distances = distances(fields, base.max_positions)?;
+    let terms = match distances {
+        Distances::Disentangled { c2p, p2c, .. } => 1 + usize::from(c2p) + usize::from(p2c),
+        _ => 1,
+    };
+    let scale = 1.0 / ((base.head_dim * terms) as f64).sqrt();
     Ok(Config {
+        score_scales: vec![scale; base.layers()],
         embedding_size: fields.count("embedding_size")?.unwrap_or(base.hidden_size),
         project_first: true,
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(0),
         norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-7),
         absolute,
-        distances: distances(fields, base.max_positions)?,
+        distances,
         blank_padding: true,
         convolution: convolution(fields, base.hidden_size)?,
         task_heads: Heads { masked_lm: base.activation, sequence, ..base.task_heads },

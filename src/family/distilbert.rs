@@ -21,12 +21,13 @@ pub(super) const DISTILBERT: Family = Family {
         ("transformer.layer.{}.ffn.lin1", "layers.{}.mlp.up"),
         ("transformer.layer.{}.ffn.lin2", "layers.{}.mlp.down"),
         ("transformer.layer.{}.output_layer_norm", "layers.{}.mlp.norm"),
-        ("vocab_transform", "mlm.transform"),
-        ("vocab_layer_norm", "mlm.norm"),
-        ("vocab_projector", "mlm.decoder"),
+        ("vocab_transform", "lm.transform"),
+        ("vocab_layer_norm", "lm.norm"),
+        ("vocab_projector", "lm.decoder"),
         ("pre_classifier", "sequence.transform"),
         ("classifier", "classifier"),
     ],
+    turned: false,
     buffers: &["embeddings.position_ids"],
     // a sinusoidal table is stored in the file like a learnt one
     ignorable: &[
@@ -51,6 +52,7 @@ const KEYS: Keys = Keys {
     layers: "n_layers",
     heads: "n_heads",
     activation: "activation",
+    ..common::KEYS
 };
 
 fn read(fields: &Fields) -> Result<Config> {

@@ -4,15 +4,19 @@
 pub(crate) mod fields;
 
 mod albert;
+mod bart;
 mod bert;
 mod common;
 mod deberta_v2;
 mod distilbert;
 mod electra;
+mod gpt2;
+mod llama;
 mod longformer;
 mod modernbert;
 mod mpnet;
 mod roberta;
+mod t5;
 
 use std::path::Path;
 
@@ -28,6 +32,8 @@ pub(crate) struct Family {
     pub prefix: &'static str,
     /// Modules by their name in the file and here; `{}` stands for the layer.
     pub modules: &'static [(&'static str, &'static str)],
+    /// Whether linear maps of layers are stored as [in, out] (GPT-2's `Conv1D`).
+    pub turned: bool,
     /// Tensors that may be left out of account, by the end of their name: buffers, not weights.
     pub buffers: &'static [&'static str],
     /// Config keys that change nothing at inference, beyond those of every family.
@@ -50,6 +56,11 @@ const FAMILIES: &[&Family] = &[
     &deberta_v2::DEBERTA_V2,
     &modernbert::MODERNBERT,
     &longformer::LONGFORMER,
+    &gpt2::GPT2,
+    &llama::LLAMA,
+    &bart::BART,
+    &bart::MARIAN,
+    &t5::T5,
 ];
 
 /// The family that a `model_type` names.
@@ -86,6 +97,10 @@ impl Family {
     /// The name used here for a tensor of the file; `None` for one that the family does not have.
     pub fn canonical(&self, raw: &str) -> Option<String> {
         let name = raw.strip_prefix(self.prefix).unwrap_or(raw);
+        // `cls.predictions.bias` is a parameter of a module that has modules of its own
+        if let Some((_, here)) = self.modules.iter().find(|(file, _)| *file == name) {
+            return Some(here.to_string());
+        }
         let (module, parameter) = name.rsplit_once('.')?;
         let parameter = match parameter {
             "gamma" => "weight", // as TensorFlow's checkpoints named the parts of a norm
@@ -103,10 +118,7 @@ impl Family {
             };
             Some(format!("{module}.{parameter}"))
         };
-        // `cls.predictions.bias` is a parameter of a module that has modules of its own
-        let whole = (format!("{module}.{parameter}"), self.modules);
-        let exact = whole.1.iter().find(|(file, _)| *file == whole.0);
-        exact.map(|(_, here)| here.to_string()).or_else(|| self.modules.iter().find_map(place))
+        self.modules.iter().find_map(place)
     }
 
     /// Whether a tensor is a buffer that needs no account.

@@ -7,7 +7,9 @@ use super::Family;
 use super::common::{self, KEYS, Keys};
 use super::fields::Fields;
 use super::roberta::ROBERTA;
-use crate::config::{Absolute, Activation, Config, Heads, NormOrder, Pooling, Task};
+use crate::config::{
+    Absolute, Activation, Config, Heads, NormOrder, Pooling, Rope, RopeScaling, Task,
+};
 use crate::error::Result;
 
 pub(super) const MODERNBERT: Family = Family {
@@ -23,9 +25,9 @@ pub(super) const MODERNBERT: Family = Family {
         ("layers.{}.mlp.Wi", "layers.{}.mlp.up"),
         ("layers.{}.mlp.Wo", "layers.{}.mlp.down"),
         ("final_norm", "final.norm"),
-        ("head.dense", "mlm.transform"),
-        ("head.norm", "mlm.norm"),
-        ("decoder", "mlm.decoder"),
+        ("head.dense", "lm.transform"),
+        ("head.norm", "lm.norm"),
+        ("decoder", "lm.decoder"),
         ("classifier", "classifier"),
     ],
     // biases are there or not in the file, and are taken from it
@@ -56,6 +58,10 @@ pub(super) const MODERNBERT: Family = Family {
     ..ROBERTA
 };
 
+fn rope(base: f64) -> Rope {
+    Rope { base, scaling: RopeScaling::None }
+}
+
 const GLOBAL: &str = "full_attention";
 const LOCAL: &str = "sliding_attention";
 
@@ -78,7 +84,7 @@ fn read(fields: &Fields) -> Result<Config> {
     Ok(Config {
         norm_eps: fields.epsilon("norm_eps")?.unwrap_or(1e-5),
         absolute: Absolute::None,
-        rotary: local.iter().map(|&local| theta[usize::from(local)]).collect(),
+        rotary: local.iter().map(|&local| rope(theta[usize::from(local)])).collect(),
         windows: local.iter().map(|&local| local.then_some(radius)).collect(),
         norm_order: NormOrder::Pre,
         gated: true,

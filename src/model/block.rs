@@ -2,10 +2,12 @@
 
 use candle_core::{D, Tensor};
 
-use super::attention::{Attention, Pass};
+use super::attention::{Attention, Pass, Source};
+use super::cache::{KeyValues, Memory};
 use super::ops::{Linear, Norm, Then, activate};
 use crate::config::{Activation, NormOrder};
 use crate::error::Result;
+use crate::trace::Stack;
 
 /// A layer of any family.
 #[derive(Debug, Clone)]
@@ -13,6 +15,8 @@ pub(crate) struct Block {
     pub attention: Attention,
     /// Before or after the attention; `None` in a first layer that leaves it to the embeddings.
     pub attention_norm: Option<Norm>,
+    /// Attention over an encoder's output, with its norm.
+    pub cross: Option<(Attention, Norm)>,
     pub mlp: Mlp,
     pub mlp_norm: Norm,
     pub order: NormOrder,
@@ -28,26 +32,50 @@ pub(crate) struct Mlp {
 }
 
 impl Block {
-    /// `x` [B, T, D] → [B, T, D].
-    pub fn forward(&self, x: &Tensor, pass: &mut Pass<'_>) -> Result<Tensor> {
-        let then = |norm| match norm {
-            Some(norm) => Then::Norm(norm),
-            None => Then::Nothing,
-        };
-        let x = match self.order {
-            NormOrder::Post => {
-                let x = self.attention.forward(x, x, then(self.attention_norm.as_ref()), pass)?;
-                self.mlp.forward(&x, &x, Then::Norm(&self.mlp_norm))?
+    /// `x` [B, T, D] → [B, T, D]. `cache` is this layer's, where the run has one, and `memory` what
+    /// a cross-attention reads.
+    pub fn forward(
+        &self,
+        x: &Tensor,
+        pass: &mut Pass<'_>,
+        cache: Option<&mut KeyValues>,
+        memory: Option<&Memory>,
+    ) -> Result<Tensor> {
+        let source = cache.map_or(Source::New, Source::Cached);
+        let x = self.residual(self.attention_norm.as_ref(), x, |inner, then| {
+            self.attention.forward(inner, x, then, pass, source)
+        })?;
+        let x = match (&self.cross, memory) {
+            (Some((cross, norm)), Some(memory)) => {
+                let mut pass = Pass {
+                    stack: Stack::Cross,
+                    bias: &memory.bias,
+                    recorder: &mut *pass.recorder,
+                    ..*pass
+                };
+                self.residual(Some(norm), &x, |inner, then| {
+                    let source = memory.layers[pass.layer].as_ref();
+                    let source = source.map_or(Source::New, Source::Memory);
+                    cross.forward(inner, &x, then, &mut pass, source)
+                })?
             }
-            NormOrder::Pre => {
-                let normed =
-                    self.attention_norm.as_ref().map(|norm| norm.forward(x)).transpose()?;
-                let inner = normed.as_ref().unwrap_or(x);
-                let x = self.attention.forward(inner, x, Then::Nothing, pass)?;
-                self.mlp.forward(&self.mlp_norm.forward(&x)?, &x, Then::Nothing)?
-            }
+            _ => x,
         };
-        Ok(x)
+        self.residual(Some(&self.mlp_norm), &x, |inner, then| self.mlp.forward(inner, &x, then))
+    }
+
+    /// One part of the block with its norm before or after it; `part` adds the residual itself.
+    fn residual(
+        &self,
+        norm: Option<&Norm>,
+        x: &Tensor,
+        part: impl FnOnce(&Tensor, Then<'_>) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match (self.order, norm) {
+            (_, None) => part(x, Then::Nothing),
+            (NormOrder::Post, Some(norm)) => part(x, Then::Norm(norm)),
+            (NormOrder::Pre, Some(norm)) => part(&norm.forward(x)?, Then::Nothing),
+        }
     }
 }
 

@@ -15,8 +15,10 @@ pub(crate) enum Index {
     /// plain distances where `buckets` is `None`.
     Log { buckets: Option<usize>, furthest: usize, span: usize },
     /// Half of `count` buckets for each direction: exact up to a quarter, logarithmic up to
-    /// `furthest` (T5, MPNet).
+    /// `furthest` (T5's encoder, MPNet).
     Halves { count: usize, furthest: usize },
+    /// All of `count` buckets for keys before the query, exact up to a half (T5's decoder).
+    Before { count: usize, furthest: usize },
 }
 
 impl Index {
@@ -28,12 +30,15 @@ impl Index {
                 (near + span as isize).clamp(0, 2 * span as isize - 1) as usize
             }
             Self::Halves { count, furthest } => halves(distance, count, furthest),
+            Self::Before { count, furthest } => bucket(distance.max(0) as usize, count, furthest),
         }
     }
 
-    /// Rows for `t` queries and `s` keys: entry `t − 1 − i + j` belongs to query i and key j.
-    fn rows(self, t: usize, s: usize) -> Vec<u32> {
-        (0..t + s - 1).map(|e| self.row(t as isize - 1 - e as isize) as u32).collect()
+    /// Rows for `t` queries behind `past` positions and `s` keys: entry `t − 1 − i + j` belongs to
+    /// query i and key j.
+    fn rows(self, t: usize, s: usize, past: usize) -> Vec<u32> {
+        let furthest = (past + t) as isize - 1;
+        (0..t + s - 1).map(|e| self.row(furthest - e as isize) as u32).collect()
     }
 }
 
@@ -51,13 +56,18 @@ fn log_bucket(distance: isize, buckets: usize, furthest: usize) -> isize {
 
 fn halves(distance: isize, count: usize, furthest: usize) -> usize {
     let half = count / 2;
-    let (side, far) = (if distance < 0 { half } else { 0 }, distance.unsigned_abs());
-    let exact = half / 2;
+    let side = if distance < 0 { half } else { 0 };
+    side + bucket(distance.unsigned_abs(), half, furthest)
+}
+
+/// One of `count` buckets, exact for the nearer half of them.
+fn bucket(far: usize, count: usize, furthest: usize) -> usize {
+    let exact = count / 2;
     if far < exact {
-        return side + far;
+        return far;
     }
     let ratio = (far as f32 / exact as f32).ln() / (furthest as f32 / exact as f32).ln();
-    side + (exact + (ratio * (half - exact) as f32) as usize).min(half - 1)
+    (exact + (ratio * (count - exact) as f32) as usize).min(count - 1)
 }
 
 /// The tables of one layer.
@@ -78,8 +88,8 @@ impl Distances {
         [self.query.as_ref(), self.key.as_ref(), self.bias.as_ref()]
     }
 
-    pub fn index(&self, t: usize, s: usize) -> Vec<u32> {
-        self.index.rows(t, s)
+    pub fn index(&self, t: usize, s: usize, past: usize) -> Vec<u32> {
+        self.index.rows(t, s, past)
     }
 
     /// The tables as slices; `data` in the order of [`Distances::tensors`].
@@ -95,10 +105,16 @@ impl Distances {
 
     /// Adds all terms to `scores` [B,H,T,S] of `query` and `key`, before they are scaled except
     /// for the bias, by candle's operations.
-    pub fn add(&self, scores: &Tensor, query: &Tensor, key: &Tensor, scale: f64) -> Result<Tensor> {
+    pub fn add(
+        &self,
+        scores: &Tensor,
+        query: &Tensor,
+        key: &Tensor,
+        (scale, past): (f64, usize),
+    ) -> Result<Tensor> {
         let (b, h, t, s) = scores.dims4()?;
         let mut sum = (scores * scale)?;
-        let index = Tensor::from_vec(self.square(t, s), (1, 1, t, s), scores.device())?;
+        let index = Tensor::from_vec(self.rectangle(t, s, past), (1, 1, t, s), scores.device())?;
         let all = index.broadcast_as((b, h, t, s))?.contiguous()?;
         if let Some(table) = &self.query {
             let terms = query.broadcast_matmul(&table.unsqueeze(0)?.t()?)?; // [B, H, T, R]
@@ -117,8 +133,8 @@ impl Distances {
         Ok(sum)
     }
 
-    fn square(&self, t: usize, s: usize) -> Vec<u32> {
-        let line = self.index(t, s);
+    fn rectangle(&self, t: usize, s: usize, past: usize) -> Vec<u32> {
+        let line = self.index(t, s, past);
         (0..t).flat_map(|i| line[t - 1 - i..][..s].to_vec()).collect()
     }
 }

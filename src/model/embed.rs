@@ -15,11 +15,13 @@ pub(crate) struct Embeddings {
     pub word: Table,               // [V, E]
     pub position: Option<Table>,   // [positions, E]
     pub token_type: Option<Table>, // [types, E]
-    pub norm: Norm,
+    pub norm: Option<Norm>,
     pub projection: Option<Linear>, // [E, D]
     /// The projection comes before the norm.
     pub project_first: bool,
     pub absolute: Absolute,
+    /// What word embeddings are multiplied by.
+    pub scale: f32,
     /// Padding becomes 0.
     pub blank_padding: bool,
     /// Most tokens of one input.
@@ -27,21 +29,30 @@ pub(crate) struct Embeddings {
 }
 
 impl Embeddings {
-    /// `batch` [B, T] → [B, T, D]. `real` [B, T] is 1 for real positions.
+    /// `batch` [B, T] → [B, T, D]. `real` [B, T] is 1 for real positions, and `positions` says
+    /// which one each is, row after row.
     ///
     /// # Errors
-    /// [`Error::Input`] for ids, types or lengths beyond the tables.
-    pub fn forward(&self, batch: &Batch, real: &Tensor) -> Result<Tensor> {
+    /// [`Error::Input`] for ids, types or positions beyond the tables.
+    pub fn forward(&self, batch: &Batch, real: &Tensor, positions: &[u32]) -> Result<Tensor> {
         let (b, t) = batch.ids.dim();
-        if t > self.max_positions {
-            let why = format!("{t} tokens, but the model has {} positions", self.max_positions);
+        let last = positions.iter().max().map_or(0, |&last| last as usize);
+        if last >= self.max_positions {
+            let most = self.max_positions;
+            let why = format!("{} tokens, but the model has {most} positions", last + 1);
             return Err(Error::input("batch", why));
         }
         let ids: Vec<u32> = batch.ids.iter().copied().collect();
         check("token id", &ids, self.word.rows)?;
         let mut sum = self.word.gather(&ids)?;
+        if self.scale != 1.0 {
+            sum.iter_mut().for_each(|x| *x *= self.scale);
+        }
         if let Some(table) = &self.position {
-            add(&mut sum, &table.gather(&self.positions(batch))?);
+            add(&mut sum, &table.gather(&self.rows(batch, positions))?);
+        }
+        if self.absolute == Absolute::Sinusoidal {
+            add(&mut sum, &waves(positions, self.word.cols));
         }
         if let Some(table) = &self.token_type {
             let types: Vec<u32> = batch.type_ids.iter().copied().collect();
@@ -58,19 +69,19 @@ impl Embeddings {
 
     /// Norm and projection, in the family's order.
     fn finish(&self, sum: &Tensor) -> Result<Tensor> {
+        let normed = |x: &Tensor| self.norm.as_ref().map_or(Ok(x.clone()), |norm| norm.forward(x));
         match &self.projection {
-            None => self.norm.forward(sum),
-            Some(map) if self.project_first => map.forward(sum, None, Then::Norm(&self.norm)),
-            Some(map) => map.forward(&self.norm.forward(sum)?, None, Then::Nothing),
+            None => normed(sum),
+            Some(map) if self.project_first => normed(&map.forward(sum, None, Then::Nothing)?),
+            Some(map) => map.forward(&normed(sum)?, None, Then::Nothing),
         }
     }
 
     /// Row of the position embedding for each token of [B, T].
-    fn positions(&self, batch: &Batch) -> Vec<u32> {
-        let rows = batch.ids.rows();
+    fn rows(&self, batch: &Batch, positions: &[u32]) -> Vec<u32> {
         match self.absolute {
-            Absolute::None => Vec::new(),
-            Absolute::Ordinal => rows.into_iter().flat_map(|row| 0..row.len() as u32).collect(),
+            Absolute::None | Absolute::Sinusoidal | Absolute::Ordinal => positions.to_vec(),
+            Absolute::Shifted { by } => positions.iter().map(|position| position + by).collect(),
             Absolute::AfterPad { pad } => {
                 let row = |row: ndarray::ArrayView1<u32>| {
                     let mut last = pad;
@@ -83,10 +94,22 @@ impl Embeddings {
                     };
                     row.iter().map(count).collect::<Vec<_>>()
                 };
-                rows.into_iter().flat_map(row).collect()
+                batch.ids.rows().into_iter().flat_map(row).collect()
             }
         }
     }
+}
+
+/// Sines and cosines of positions times frequencies from 1 down to 1/10000 (Vaswani et al. 2017,
+/// section 3.5), all sines before all cosines: `[positions, width]`.
+fn waves(positions: &[u32], width: usize) -> Vec<f32> {
+    let half = width.div_ceil(2);
+    let wave = |position: u32, i: usize| {
+        let power = 2.0 * (i % half) as f64 / width as f64;
+        let angle = f64::from(position) / 10_000f64.powf(power);
+        (if i < half { angle.sin() } else { angle.cos() }) as f32
+    };
+    positions.iter().flat_map(|&p| (0..width).map(move |i| wave(p, i))).collect()
 }
 
 fn add(sum: &mut [f32], terms: &[f32]) {

@@ -14,8 +14,8 @@ use crate::weights::Table;
 pub(crate) enum TaskHead {
     /// The pooler, where the file has one.
     Encoder { pooler: Option<Linear> },
-    /// A distribution over the vocabulary for each token.
-    MaskedLm { transform: Transform, decoder: Decoder },
+    /// A distribution over the vocabulary for each token, masked or next.
+    Words { transform: Option<Transform>, decoder: Decoder },
     /// Class scores of the text: a linear map of its transformed first token or mean.
     Sequence { transform: Transform, pooling: Pooling, classifier: Linear },
     /// Class scores of each token.
@@ -44,7 +44,7 @@ impl Transform {
 pub struct HeadOutputs {
     /// tanh of a linear map of the first token, of models without another head: `[B,D]`.
     pub pooler_output: Option<Tensor>,
-    /// `[B,T,V]` of a masked-LM head, `[B,labels]` or `[B,T,labels]` of a classifier, `[B,T]` of
+    /// `[B,T,V]` of a language-model head, `[B,labels]` or `[B,T,labels]` of a classifier, `[B,T]` of
     /// replaced tokens.
     pub logits: Option<Tensor>,
 }
@@ -61,8 +61,9 @@ impl TaskHead {
                 outputs.pooler_output = pooled.transpose()?;
                 return Ok(outputs);
             }
-            Self::MaskedLm { transform, decoder } => {
-                decoder.forward(&transform.forward(hidden)?)?
+            Self::Words { transform, decoder } => {
+                let x = transform.as_ref().map(|t| t.forward(hidden)).transpose()?;
+                decoder.forward(x.as_ref().unwrap_or(hidden))?
             }
             Self::Sequence { transform, pooling, classifier } => {
                 let pooled = match pooling {
@@ -95,6 +96,8 @@ fn mean(hidden: &Tensor, real: &Tensor) -> Result<Tensor> {
 pub(crate) struct Decoder {
     pub table: Table, // [V, D]
     pub bias: Vec<f32>,
+    /// What the input is multiplied by.
+    pub scale: f32,
 }
 
 /// Rows of the vocabulary that one task converts and multiplies.
@@ -122,7 +125,7 @@ impl Decoder {
                 let mut block = bias.repeat(count); // [count, rows]
                 let factors = (View::rows(&x, width), View::rows(&matrix, width).t());
                 let sizes = Sizes { m: count, k: width, n: rows };
-                matmul(&mut block, rows, true, factors, sizes, 1.0, 1);
+                matmul(&mut block, rows, true, factors, sizes, self.scale, 1);
                 Ok((first, block))
             })
             .collect::<Result<_>>()?;

@@ -12,14 +12,32 @@ pub(crate) struct At<'a> {
     pub site: Site,
     /// Original numbers of the heads on axis 1; empty where the site has none.
     pub heads: &'a [usize],
+    /// How many of them each place on axis 1 serves.
+    pub group: usize,
     /// `[B, positions]`: 1 for real positions, 0 for padding.
     pub real: &'a Tensor,
+    /// Which position the first one is.
+    pub past: usize,
 }
 
 /// `x` after every intervention that acts at this place, in their order.
 pub(crate) fn apply(x: Tensor, at: &At<'_>, interventions: &[Intervention]) -> Result<Tensor> {
     let acting = interventions.iter().filter(|one| one.acts_on(at.stack, at.layer, at.site));
     acting.into_iter().try_fold(x, |x, one| apply_one(&x, at, one))
+}
+
+/// Refuses positions that a run over `count` of them does not have.
+pub(crate) fn check(interventions: &[Intervention], stack: Stack, count: usize) -> Result<()> {
+    for one in interventions.iter().filter(|one| one.stack == stack) {
+        if let Some(beyond) = one.positions.iter().flatten().find(|&&p| p >= count) {
+            return Err(Error::Array {
+                what: format!("position of an intervention at {:?}", one.site),
+                want: format!("below {count}"),
+                found: beyond.to_string(),
+            });
+        }
+    }
+    Ok(())
 }
 
 fn apply_one(x: &Tensor, at: &At<'_>, one: &Intervention) -> Result<Tensor> {
@@ -53,23 +71,18 @@ fn chosen(x: &Tensor, at: &At<'_>, one: &Intervention) -> Result<Option<Tensor>>
     };
     let heads = match (&one.heads, at.site.has_heads()) {
         (Some(heads), true) => {
-            let marks = at.heads.iter().map(|head| u8::from(heads.contains(head))).collect();
-            Some(axis(1, marks)?)
+            // keys and values that heads share change for all of them
+            let any = |shared: &[usize]| u8::from(shared.iter().any(|head| heads.contains(head)));
+            Some(axis(1, at.heads.chunks(at.group).map(any).collect())?)
         }
         _ => None,
     };
     let positions = match &one.positions {
         None => None,
         Some(positions) => {
-            let count = x.dim(rank - 2)?;
-            if let Some(beyond) = positions.iter().find(|&&p| p >= count) {
-                return Err(Error::Array {
-                    what: format!("position of an intervention at {:?}", at.site),
-                    want: format!("below {count}"),
-                    found: beyond.to_string(),
-                });
-            }
-            Some(axis(rank - 2, (0..count).map(|p| u8::from(positions.contains(&p))).collect())?)
+            let (count, past) = (x.dim(rank - 2)?, at.past);
+            let mark = |p: usize| u8::from(positions.contains(&(past + p)));
+            Some(axis(rank - 2, (0..count).map(mark).collect())?)
         }
     };
     Ok(match (heads, positions) {

@@ -1,7 +1,8 @@
-//! Tokens → hidden states, logits, trace: an encoder written once and configured by data.
+//! Tokens → hidden states, logits, trace: encoders and decoders written once and configured by data.
 
 mod attention;
 mod block;
+mod cache;
 #[cfg(test)]
 mod definition;
 mod distance;
@@ -9,6 +10,7 @@ mod embed;
 mod head;
 mod intervene;
 mod kernel;
+mod layers;
 mod load;
 mod ops;
 mod report;
@@ -24,15 +26,13 @@ use crate::error::{Error, Result};
 use crate::family::fields::Fields;
 use crate::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use crate::tokens::{Batch, Tokenizer};
-use crate::trace::{Intervention, Recorder, Site, Stack};
+use crate::trace::{Intervention, Recorder};
 use crate::weights::Checkpoint;
-use attention::Pass;
-use block::{Block, Convolve};
-use embed::Embeddings;
+pub use cache::{Cache, Memory};
 pub use head::HeadOutputs;
 use head::TaskHead;
+use layers::{Layers, Run, real};
 use load::Loader;
-use ops::Norm;
 pub use report::{Inspection, Report};
 use settle::{family_of, settle};
 
@@ -56,10 +56,10 @@ pub struct Model {
     config: Config,
     report: Report,
     device: Device,
-    embeddings: Embeddings,
-    blocks: Vec<Block>,
-    convolve: Option<Convolve>,
-    final_norm: Option<Norm>,
+    /// The encoder, or the one stack that there is.
+    layers: Layers,
+    /// The decoder of an encoder-decoder.
+    decoder: Option<Layers>,
     head: TaskHead,
     tokenizer: Option<Tokenizer>,
 }
@@ -113,23 +113,13 @@ impl Model {
         let family = family_of(&fields, &checkpoint, &mut notes)?;
         let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
         let config = settle(options.task, &fields, family, &weights, &mut notes)?;
-        let loader = Loader { weights: &weights, config: &config, device: &options.device };
-        let (embeddings, blocks, head) = (loader.embeddings()?, loader.blocks()?, loader.head()?);
-        let (convolve, final_norm) = (loader.convolve()?, loader.final_norm()?);
+        let loader = Loader::new(&weights, &config, family, &options.device);
+        let (layers, decoder) = loader.stacks()?;
+        let head = loader.head()?;
         let left: Vec<String> = left.into_iter().filter(|raw| !family.is_buffer(raw)).collect();
         let report = Report::new(files, family, &weights, left, notes);
         let device = options.device.clone();
-        Ok(Self {
-            config,
-            report,
-            device,
-            embeddings,
-            blocks,
-            convolve,
-            final_norm,
-            head,
-            tokenizer: None,
-        })
+        Ok(Self { config, report, device, layers, decoder, head, tokenizer: None })
     }
 
     /// Sizes and choices.
@@ -152,8 +142,9 @@ impl Model {
             .ok_or_else(|| Error::checkpoint(&self.report.name, "it came without a tokenizer"))
     }
 
-    /// Runs the encoder: `batch` [B, T] → the last layer's output [B, T, D]. What `recorder` asks
-    /// for is kept in it; `interventions` change what passes.
+    /// Runs the model over whole inputs, of an encoder-decoder the encoder: `batch` [B, T] → the
+    /// last layer's output [B, T, D]. What `recorder` asks for is kept in it; `interventions`
+    /// change what passes.
     ///
     /// # Errors
     /// [`Error::Input`] for an empty batch and for ids or lengths beyond the model.
@@ -163,34 +154,65 @@ impl Model {
         recorder: &mut Recorder,
         interventions: &[Intervention],
     ) -> Result<Tensor> {
-        if batch.ids.is_empty() {
-            return Err(Error::input("batch", "no tokens"));
-        }
-        let real = self.real(batch)?;
-        let bias = ((real.affine(-1.0, 1.0)?) * f64::from(f32::MIN))?;
         let global = self.global_queries(batch)?;
         let global: Vec<bool> = global.iter().flatten().map(|&mark| mark != 0).collect();
-        let mut pass = Pass {
-            stack: Stack::Encoder,
-            layer: 0,
-            bias: &bias,
-            real: &real,
-            global: &global,
-            recorder,
-            interventions,
+        let run = Run { global: &global, memory: None, cache: None, recorder, interventions };
+        self.layers.forward(batch, &self.device, run)
+    }
+
+    /// Runs the encoder of an encoder-decoder, and computes what its decoder reads of the output:
+    /// once for each input, however many tokens are then written.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a model without such a decoder, and those of [`Model::forward`].
+    pub fn encode(
+        &self,
+        batch: &Batch,
+        recorder: &mut Recorder,
+        interventions: &[Intervention],
+    ) -> Result<Memory> {
+        let Some(decoder) = &self.decoder else {
+            return Err(Error::checkpoint(&self.report.name, "it has no decoder to encode for"));
         };
-        let embedded = self.embeddings.forward(batch, &real)?;
-        let embedded = pass.visit(Site::Embedding, embedded, &[])?;
-        let mut x = embedded.clone();
-        for (layer, block) in self.blocks.iter().enumerate() {
-            pass.layer = layer;
-            x = block.forward(&x, &mut pass)?;
-            if let (0, Some(convolve)) = (layer, &self.convolve) {
-                x = convolve.forward(&embedded, &x, &real)?;
-            }
-            x = pass.visit(Site::Residual, x, &[])?;
+        let hidden = self.forward(batch, recorder, interventions)?;
+        decoder.remember(&hidden, &batch.mask, recorder, interventions)
+    }
+
+    /// Runs a causal model, or the decoder of an encoder-decoder, over T new positions behind those
+    /// in `cache`, which they join: `batch` [B, T] → [B, T, D]. Without a cache the batch is all
+    /// there is. Rows may be padded on either side; positions count real tokens.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a model that is no decoder, [`Error::Input`] for an empty batch,
+    /// another number of rows than before, a memory that is missing or of another batch, and for
+    /// positions beyond the model. The cache is then as before.
+    pub fn decode(
+        &self,
+        batch: &Batch,
+        memory: Option<&Memory>,
+        cache: Option<&mut Cache>,
+        recorder: &mut Recorder,
+        interventions: &[Intervention],
+    ) -> Result<Tensor> {
+        let layers = self.decoder.as_ref().unwrap_or(&self.layers);
+        if !layers.causal {
+            let why = "it is an encoder: it reads whole texts and writes none";
+            return Err(Error::checkpoint(&self.report.name, why));
         }
-        self.final_norm.as_ref().map_or(Ok(x.clone()), |norm| norm.forward(&x))
+        let rows = memory.map(|memory| memory.hidden.dim(0)).transpose()?;
+        if self.decoder.is_some() && rows != Some(batch.ids.nrows()) {
+            let rows = rows.map_or("no input".into(), |rows| format!("{rows} inputs"));
+            let why = format!("{} texts, but the encoder has read {rows}", batch.ids.nrows());
+            return Err(Error::input("batch", why));
+        }
+        let memory = memory.filter(|_| self.decoder.is_some());
+        let run = Run { global: &[], memory, cache, recorder, interventions };
+        layers.forward(batch, &self.device, run)
+    }
+
+    /// An empty cache for [`Model::decode`].
+    pub fn cache(&self) -> Cache {
+        Cache::new(self.decoder.as_ref().unwrap_or(&self.layers).blocks.len())
     }
 
     /// The positions that see and are seen by all, `[B, T]`: as the batch says, else the first token
@@ -217,18 +239,12 @@ impl Model {
         }
     }
 
-    /// 1 for real positions, 0 for padding: [B, T].
-    fn real(&self, batch: &Batch) -> Result<Tensor> {
-        let real: Vec<f32> = batch.mask.iter().map(|&m| if m == 0 { 0.0 } else { 1.0 }).collect();
-        let real = Tensor::from_vec(real, batch.mask.dim(), &Device::Cpu)?;
-        Ok(real.to_device(&self.device)?)
-    }
-
-    /// Puts the task's head on the output of [`Model::forward`] for the same batch.
+    /// Puts the task's head on the output of [`Model::forward`] or [`Model::decode`] for the same
+    /// batch.
     ///
     /// # Errors
     /// [`Error::Tensor`] where `hidden` is not `[B, T, D]`.
     pub fn head(&self, hidden: &Tensor, batch: &Batch) -> Result<HeadOutputs> {
-        self.head.forward(hidden, &self.real(batch)?)
+        self.head.forward(hidden, &real(&batch.mask, &self.device)?)
     }
 }

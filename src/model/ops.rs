@@ -5,7 +5,7 @@ use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
-use crate::config::Activation;
+use crate::config::{Activation, NormKind};
 use crate::error::Result;
 
 /// What follows a linear map, on the same pass over its output.
@@ -15,11 +15,12 @@ pub(crate) enum Then<'a> {
     Norm(&'a Norm),
 }
 
-/// A layer norm.
+/// A norm of each position.
 #[derive(Debug, Clone)]
 pub(crate) struct Norm {
+    pub kind: NormKind,
     pub weight: Tensor, // [D]
-    pub bias: Tensor,   // [D]
+    pub bias: Tensor,   // [D]; not read where a norm takes no mean away
     pub eps: f64,
 }
 
@@ -156,15 +157,26 @@ impl Norm {
                 return Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?);
             }
         }
-        let centred = x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?;
+        let centred = match self.kind {
+            NormKind::Layer => x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?,
+            NormKind::Rms => x.clone(),
+        };
         let variance = centred.sqr()?.mean_keepdim(D::Minus1)?;
         let scaled = centred.broadcast_div(&(variance + self.eps)?.sqrt()?)?;
-        Ok(scaled.broadcast_mul(&self.weight)?.broadcast_add(&self.bias)?)
+        let scaled = scaled.broadcast_mul(&self.weight)?;
+        Ok(match self.kind {
+            NormKind::Layer => scaled.broadcast_add(&self.bias)?,
+            NormKind::Rms => scaled,
+        })
     }
 
     fn on_slice(&self, data: &mut [f32]) -> Option<()> {
-        on_slice(&self.weight, |weight| {
-            on_slice(&self.bias, |bias| rows::layer_norm(data, weight, bias, self.eps as f32))
+        let eps = self.eps as f32;
+        on_slice(&self.weight, |weight| match self.kind {
+            NormKind::Layer => {
+                on_slice(&self.bias, |bias| rows::layer_norm(data, weight, bias, eps))
+            }
+            NormKind::Rms => Some(rows::rms_norm(data, weight, eps)),
         })?
     }
 }

@@ -11,8 +11,14 @@ use crate::error::Result;
 /// What one attention reads.
 pub(crate) struct Attend<'a> {
     pub query: &'a Tensor, // [B, H, T, K]
-    pub key: &'a Tensor,   // [B, H, S, K]
-    pub value: &'a Tensor, // [B, H, S, K]
+    pub key: &'a Tensor,   // [B, H / group, S, K]
+    pub value: &'a Tensor, // [B, H / group, S, K]
+    /// Query heads that share one head of keys and values.
+    pub group: usize,
+    /// Position of the first query: how many keys were there before.
+    pub past: usize,
+    /// Hides the keys behind each query.
+    pub causal: bool,
     /// `[B, S]`: 0 where a key is visible, `f32::MIN` where hidden.
     pub bias: &'a Tensor,
     /// Furthest distance of a visible key.
@@ -79,7 +85,7 @@ impl Attend<'_> {
             let (data, stride) = (parts[i].0, parts[i].1);
             Heads { data, strides: [stride[0], stride[1], stride[2]] }
         };
-        let index = self.distances.map(|d| d.index(t, s)).unwrap_or_default();
+        let index = self.distances.map(|d| d.index(t, s, self.past)).unwrap_or_default();
         let global = self.global.map(|global| attend::Global {
             is: &global.is,
             query: heads(further),
@@ -93,6 +99,9 @@ impl Attend<'_> {
             key: heads(1),
             value: heads(2),
             bias: parts[3].0,
+            past: self.past,
+            group: self.group,
+            causal: self.causal,
             window: self.window,
             relative: self.distances.map(|d| d.relative(&index, tables)),
             global,
@@ -113,10 +122,12 @@ impl Attend<'_> {
 
     /// Scaled products plus position terms, by candle's operations: `[B,H,T,S]`.
     pub fn scores(&self) -> Result<Tensor> {
-        let (query, key) = (self.query.contiguous()?, self.key.contiguous()?);
+        let (query, key) = (self.query.contiguous()?, repeated(self.key, self.group)?);
         let products = query.matmul(&key.t()?)?; // [B, H, T, S]
         let scores = match self.distances {
-            Some(distances) => distances.add(&products, &query, &key, self.scale)?,
+            Some(distances) => {
+                distances.add(&products, &query, &key, (self.scale, self.past))?
+            }
             None => (products * self.scale)?,
         };
         let Some(global) = self.global else { return Ok(scores) };
@@ -134,7 +145,7 @@ impl Attend<'_> {
 
     /// Weighted values, by candle's operations: `[B,H,T,K]`.
     pub fn context(&self, probs: &Tensor) -> Result<Tensor> {
-        let context = probs.matmul(&self.value.contiguous()?)?;
+        let context = probs.matmul(&repeated(self.value, self.group)?)?;
         let Some(global) = self.global else { return Ok(context) };
         let own = probs.matmul(&global.value.contiguous()?)?;
         self.where_global(global, &own, &context)
@@ -145,8 +156,12 @@ impl Attend<'_> {
         let (_, _, t, s) = scores.dims4()?;
         let b = self.bias.dim(0)?;
         let mut masked = scores.broadcast_add(&self.bias.reshape((b, 1, 1, s))?)?;
-        if let Some(window) = self.window {
-            let near = (0..t).flat_map(|i| (0..s).map(move |j| u8::from(i.abs_diff(j) <= window)));
+        if self.causal || self.window.is_some() {
+            let (reach, past, causal) = (self.window.unwrap_or(s), self.past, self.causal);
+            let sees = move |i: usize, j: usize| {
+                u8::from((past + i).abs_diff(j) <= reach && !(causal && j > past + i))
+            };
+            let near = (0..t).flat_map(|i| (0..s).map(move |j| sees(i, j)));
             let mut near = Tensor::from_vec(near.collect(), (1, 1, t, s), scores.device())?;
             if let Some(global) = self.global {
                 let (rows, columns) = ((b, 1, t, 1), (b, 1, 1, s));
@@ -161,4 +176,14 @@ impl Attend<'_> {
             false => Ok(candle_nn::ops::softmax_last_dim(&masked)?),
         }
     }
+}
+
+/// Keys or values once for each query head: [B, H / group, S, K] → [B, H, S, K].
+pub(crate) fn repeated(x: &Tensor, group: usize) -> Result<Tensor> {
+    if group == 1 {
+        return Ok(x.contiguous()?);
+    }
+    let (b, heads, s, k) = x.dims4()?;
+    let all = x.unsqueeze(2)?.broadcast_as((b, heads, group, s, k))?.contiguous()?;
+    Ok(all.reshape((b, heads * group, s, k))?)
 }

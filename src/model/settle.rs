@@ -32,18 +32,33 @@ pub(super) fn settle(
     notes: &mut Vec<String>,
 ) -> Result<Config> {
     let mut config = (family.read)(fields)?;
-    config.task = task(asked, fields, family, weights, notes)?;
-    if let Some(&[rows, _]) = weights.shape("embeddings.word.weight") {
-        if rows != config.vocab_size {
-            let said = config.vocab_size;
-            notes.push(format!("vocabulary of {rows} by the tensor; the config says {said}"));
-        }
-        config.vocab_size = rows;
+    // a file with the encoder alone, such as that of a T5EncoderModel
+    if !weights.tensors().any(|(name, _)| name.starts_with("decoder.")) && config.decoder.is_some()
+    {
+        notes.push("the file holds the encoder alone".into());
+        config.decoder = None;
+    }
+    config.task = task(asked, fields, family, weights, &config, notes)?;
+    words(&mut config, "encoder.", weights, notes);
+    if let Some(decoder) = &mut config.decoder {
+        words(decoder, "decoder.", weights, notes);
     }
     let place = fields.path().display();
     let unknown = fields.unknown(family.ignorable);
     notes.extend(unknown.iter().map(|key| format!("{place}: unknown key `{key}`, ignored")));
     Ok(config)
+}
+
+/// As many words as the tensor has rows: the stack's own, or the one that stacks share.
+fn words(config: &mut Config, stack: &str, weights: &Weights, notes: &mut Vec<String>) {
+    let own = format!("{stack}embeddings.word.weight");
+    let shape = weights.shape(&own).or(weights.shape("embeddings.word.weight"));
+    let Some(&[rows, _]) = shape else { return };
+    let note = format!("vocabulary of {rows} by the tensor; the config says {}", config.vocab_size);
+    if rows != config.vocab_size && !notes.contains(&note) {
+        notes.push(note);
+    }
+    config.vocab_size = rows;
 }
 
 /// The task: as asked, else by `architectures`, else by the tensors.
@@ -52,6 +67,7 @@ fn task(
     fields: &Fields,
     family: &Family,
     weights: &Weights,
+    config: &Config,
     notes: &mut Vec<String>,
 ) -> Result<Task> {
     let class = fields.get("architectures").and_then(|list| list.get(0)?.as_str());
@@ -66,8 +82,15 @@ fn task(
         return Ok(Task::Encoder);
     }
     let has = |name: &str| weights.has(name);
+    if config.decoder.is_some() {
+        return Ok(Task::Seq2SeqLm);
+    }
+    let words = has("lm.decoder.weight") || has("lm.transform.weight");
+    if config.causal && !has("classifier.weight") && (words || config.tied) {
+        return Ok(Task::CausalLm);
+    }
     let pooled = has("pooler.weight") || has("sequence.transform.weight");
-    Ok(match (has("classifier.weight"), has("mlm.transform.weight")) {
+    Ok(match (has("classifier.weight"), has("lm.transform.weight")) {
         (true, shared) if pooled || shared => Task::SequenceClassification,
         (true, _) => Task::TokenClassification,
         (false, true) => Task::MaskedLm,

@@ -37,6 +37,15 @@ impl Batch {
         }
         Self { ids, mask, type_ids, global: None, lengths }
     }
+
+    /// Ids `[B, T]` with their mask, 1 for a real token, 0 for padding on either side; all of token
+    /// type 0.
+    pub fn from_ids(ids: Array2<u32>, mask: Array2<u32>) -> Self {
+        let real = |row: ndarray::ArrayView1<'_, u32>| row.iter().filter(|&&m| m != 0).count();
+        let lengths = mask.rows().into_iter().map(real).collect();
+        let type_ids = Array2::zeros(ids.dim());
+        Self { ids, mask, type_ids, global: None, lengths }
+    }
 }
 
 /// Splits inputs of the given lengths into groups of at most `batch_size` that are close in

@@ -91,7 +91,7 @@ pub fn record(model: &Model, batch: &Batch, interventions: &[attnviz::Interventi
         .keep(Site::Residual, Keep::All)
         .keep(Site::Probs, Keep::All);
     let hidden = model.forward(batch, &mut recorder, interventions).expect("forward");
-    Run { trace: recorder.into_trace(), hidden, batch: batch.clone() }
+    Run { trace: recorder.into_trace().expect("trace"), hidden, batch: batch.clone() }
 }
 
 impl Run {

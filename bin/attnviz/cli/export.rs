@@ -91,7 +91,7 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
     }
     let last = model.forward(batch, &mut recorder, &[])?;
     let outputs = model.head(&last, batch)?;
-    let trace = recorder.into_trace();
+    let trace = recorder.into_trace()?;
     let mut tensors = vec![
         ("input_ids".to_owned(), whole(&batch.ids)?),
         ("attention_mask".to_owned(), whole(&batch.mask)?),

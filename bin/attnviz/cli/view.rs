@@ -105,7 +105,7 @@ pub fn attend(
     let pad = model.tokenizer()?.pad_id();
     let mut recorder = Recorder::new().keep(Site::Probs, Keep::Heads(chosen.clone()));
     model.forward(&Batch::new(encodings, pad), &mut recorder, &[])?;
-    let trace = recorder.into_trace();
+    let trace = recorder.into_trace()?;
     let one = |(i, encoding): (usize, &Encoding)| {
         trace.attention(Stack::Encoder, i, &encoding.tokens, model.config())
     };

@@ -1,6 +1,8 @@
 //! Scaled dot-product attention on slices: heads in parallel, a tile of query rows at a time, so
 //! that what is not recorded costs no memory beyond a tile.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use super::matmul::{Sizes, View, matmul};
@@ -24,19 +26,22 @@ impl<'a> Heads<'a> {
     }
 
     /// `count` rows of one head side by side: where heads lie in one wide projection, each row is
-    /// a page of its own, and every tile would read them all again.
-    fn gather(&self, (example, head): (usize, usize), count: usize, width: usize) -> Vec<f32> {
+    /// a page of its own, and every tile would read them all again. A cache has them so already.
+    fn gather(&self, (example, head): (usize, usize), count: usize, width: usize) -> Cow<'a, [f32]> {
         let view = self.of(example, head);
+        if view.row == width {
+            return Cow::Borrowed(&view.data[..count * width]);
+        }
         let mut rows = Vec::with_capacity(count * width);
         for i in 0..count {
             rows.extend_from_slice(&view.data[i * view.row..][..width]);
         }
-        rows
+        Cow::Owned(rows)
     }
 }
 
 /// Terms of the score that depend on the distance of query and key. They are looked up in rows of
-/// tables; `index[T − 1 − i + j]` is the row for query i and key j.
+/// tables; `index[T − 1 − i + j]` is the row for new query i and key j.
 #[derive(Clone, Copy)]
 pub(crate) struct Relative<'a> {
     pub index: &'a [u32],
@@ -69,9 +74,9 @@ pub(crate) struct Global<'a> {
 /// The projections of one head for the global queries of one example.
 struct GlobalHead<'a> {
     is: &'a [bool],
-    query: Vec<f32>,
-    key: Vec<f32>,
-    value: Vec<f32>,
+    query: Cow<'a, [f32]>,
+    key: Cow<'a, [f32]>,
+    value: Cow<'a, [f32]>,
 }
 
 impl<'a> GlobalHead<'a> {
@@ -107,6 +112,12 @@ pub(crate) struct Inputs<'a> {
     pub value: Heads<'a>,
     /// `[B, S]`, added to every score of a key: 0 visible, `f32::MIN` hidden.
     pub bias: &'a [f32],
+    /// Position of the first query: how many keys were there before.
+    pub past: usize,
+    /// Query heads that share one head of keys and values.
+    pub group: usize,
+    /// Hides the keys behind each query.
+    pub causal: bool,
     /// Furthest distance of a visible key.
     pub window: Option<usize>,
     pub relative: Option<Relative<'a>>,
@@ -167,8 +178,9 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
     let mut scratch = if work.probs.is_none() { vec![0.0; tile * s] } else { Vec::new() };
     let bias = &inputs.bias[work.example * s..][..s];
     let place = (work.example, work.head);
-    let (query, key) = (inputs.query.gather(place, t, k), inputs.key.gather(place, s, k));
-    let value = inputs.value.gather(place, s, k);
+    let shared = (work.example, work.head / inputs.group);
+    let (query, key) = (inputs.query.gather(place, t, k), inputs.key.gather(shared, s, k));
+    let value = inputs.value.gather(shared, s, k);
     let terms = inputs.relative.map(|relative| Terms::new(inputs, relative, work.head, &key));
     let global = inputs.global.and_then(|global| GlobalHead::new(global, place, inputs.sizes));
     for first in (0..t).step_by(tile) {
@@ -192,7 +204,7 @@ fn one_head(inputs: &Inputs<'_>, mut work: Work<'_>) {
         if let Some(scores) = &mut work.scores {
             scores[span].copy_from_slice(block);
         }
-        hide(block, bias, (inputs.window, global.as_ref().map(|g| g.is)), first);
+        inputs.hide(block, bias, global.as_ref().map(|g| g.is), first);
         rows::softmax(block, s);
         let context = &mut work.context[first * k..(first + count) * k];
         let factors = (View::rows(block, s), View::rows(&value, k));
@@ -260,29 +272,32 @@ impl<'a> Terms<'a> {
     }
 }
 
-/// Hides keys by their bias and those beyond the window, unless key or query is global. `f32::MIN`
-/// is set once, never added twice: a row with everything hidden stays uniform.
-fn hide(
-    block: &mut [f32],
-    bias: &[f32],
-    (window, global): (Option<usize>, Option<&[bool]>),
-    first: usize,
-) {
-    if bias.iter().any(|&x| x != 0.0) {
-        for row in block.chunks_exact_mut(bias.len()) {
-            for (x, b) in row.iter_mut().zip(bias) {
-                *x += b;
+impl Inputs<'_> {
+    /// Hides keys by their bias, those behind the query and those beyond the window, unless key or
+    /// query is global. `f32::MIN` is set once, never added twice: a row with everything hidden
+    /// stays uniform.
+    fn hide(&self, block: &mut [f32], bias: &[f32], global: Option<&[bool]>, first: usize) {
+        let s = bias.len();
+        if bias.iter().any(|&x| x != 0.0) {
+            for row in block.chunks_exact_mut(s) {
+                for (x, b) in row.iter_mut().zip(bias) {
+                    *x += b;
+                }
             }
         }
-    }
-    let Some(window) = window else { return };
-    let is_global = |at: usize| global.is_some_and(|is| is[at]);
-    for (i, row) in block.chunks_exact_mut(bias.len()).enumerate() {
-        let at = first + i;
-        if is_global(at) {
-            continue;
+        if !self.causal && self.window.is_none() {
+            return;
         }
-        let far = (0..at.saturating_sub(window)).chain((at + window + 1).min(row.len())..row.len());
-        far.filter(|&j| !is_global(j)).for_each(|j| row[j] = f32::MIN);
+        let is_global = |at: usize| global.is_some_and(|is| is[at]);
+        for (i, row) in block.chunks_exact_mut(s).enumerate() {
+            let at = self.past + first + i;
+            if is_global(at) {
+                continue;
+            }
+            let reach = self.window.unwrap_or(s);
+            let ahead = if self.causal { 0 } else { reach };
+            let far = (0..at.saturating_sub(reach)).chain((at + ahead + 1).min(s)..s);
+            far.filter(|&j| !is_global(j)).for_each(|j| row[j] = f32::MIN);
+        }
     }
 }

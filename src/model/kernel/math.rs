@@ -90,6 +90,21 @@ pub(crate) fn sum(values: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
+/// Inner product of two slices of one length, in [`LANES`] partial sums.
+#[inline(always)]
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a_chunks.remainder().iter().zip(b_chunks.remainder());
+    let rest: f32 = rest.map(|(x, y)| x * y).sum();
+    for (x, y) in a_chunks.zip(b_chunks) {
+        for ((lane, x), y) in lanes.iter_mut().zip(x).zip(y) {
+            *lane = x.mul_add(*y, *lane);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
+}
+
 /// The largest value of a slice; −∞ of an empty one.
 #[inline(always)]
 pub(crate) fn max(values: &[f32]) -> f32 {

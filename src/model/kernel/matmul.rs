@@ -2,6 +2,8 @@
 
 use gemm::Parallelism;
 
+use super::vector;
+
 /// A matrix inside a slice: element (i, j) is `data[i * row + j * col]`.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
@@ -64,6 +66,14 @@ pub(crate) fn matmul(
     }
     assert!(n <= dst_row && last(m, dst_row, n, 1) < dst.len(), "product does not fit");
     assert!(lhs.holds(m, k) && rhs.holds(k, n), "factor is too short");
+    if m == 1 && lhs.col == 1 {
+        if !add {
+            dst[..n].fill(0.0);
+        }
+        if vector::add_product(&mut dst[..n], &lhs.data[..k], rhs, alpha, threads) {
+            return;
+        }
+    }
     let parallelism = match threads {
         0 | 1 => Parallelism::None,
         n => Parallelism::Rayon(n),

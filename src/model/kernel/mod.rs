@@ -5,3 +5,4 @@ pub(crate) mod attend;
 pub(crate) mod math;
 pub(crate) mod matmul;
 pub(crate) mod rows;
+pub(crate) mod vector;

@@ -126,6 +126,27 @@ pub(crate) fn layer_norm(data: &mut [f32], weight: &[f32], bias: &[f32], eps: f3
     });
 }
 
+/// Root mean square norm of each row (Zhang & Sennrich 2019): `x / √(mean(x²) + eps) · weight`.
+pub(crate) fn rms_norm(data: &mut [f32], weight: &[f32], eps: f32) {
+    struct Scale<'a>(&'a mut [f32], &'a [f32], f32);
+    impl WithSimd for Scale<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            let Self(block, weight, eps) = self;
+            for values in block.chunks_exact_mut(weight.len()) {
+                let square = math::sum(values, |x| x * x) / weight.len() as f32;
+                let scale = 1.0 / (square + eps).sqrt();
+                for (x, w) in values.iter_mut().zip(weight) {
+                    *x = *x * scale * w;
+                }
+            }
+        }
+    }
+    for_rows(data, weight.len(), |block| Arch::new().dispatch(Scale(block, weight, eps)));
+}
+
 /// The activation of every element.
 pub(crate) fn activate(data: &mut [f32], activation: Activation) {
     match activation {
@@ -194,6 +215,16 @@ mod tests {
             (0..768).map(|i| 1e4 + if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         layer_norm(&mut far, &[1.0; 768], &[0.0; 768], 1e-12);
         assert!(far.iter().all(|&x| (x.abs() - 1.0).abs() < 1e-3), "{:?}", &far[..4]);
+    }
+
+    #[test]
+    fn rms_norm_by_its_definition() {
+        let mut rows = [3.0, -4.0, 0.0, 0.0];
+        rms_norm(&mut rows, &[2.0, 1.0], 0.5);
+        let scale = 1.0 / 13.0f32.sqrt();
+        for (got, want) in rows.iter().zip([6.0 * scale, -4.0 * scale, 0.0, 0.0]) {
+            assert!((got - want).abs() < 1e-6, "{got} for {want}");
+        }
     }
 
     #[test]

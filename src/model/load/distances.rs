@@ -27,11 +27,15 @@ impl Loader<'_> {
             }
             config::Distances::Buckets { count, furthest } => {
                 let all = config.head_counts[0];
-                let table = self.weights.matrix("distance.weight", count, all)?;
+                let name = format!("{}distance.weight", self.at);
+                let table = self.weights.matrix(&name, count, all)?;
                 let column = |&head: &usize| (0..count).map(move |row| (row, head));
                 let chosen = heads.iter().flat_map(column).map(|(r, h)| table[r * all + h]);
                 let bias = self.tensor(chosen.collect(), &[heads.len(), count])?;
-                let index = Index::Halves { count, furthest };
+                let index = match config.causal {
+                    false => Index::Halves { count, furthest },
+                    true => Index::Before { count, furthest },
+                };
                 Ok(Some(Distances { index, query: None, key: None, bias: Some(bias) }))
             }
             config::Distances::Disentangled { .. } => self.disentangled(at, heads.len(), qkv),

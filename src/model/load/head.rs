@@ -14,8 +14,10 @@ impl Loader<'_> {
                 let pooler = there.then(|| self.linear("pooler", width, width)).transpose()?;
                 TaskHead::Encoder { pooler }
             }
-            Task::MaskedLm => {
-                TaskHead::MaskedLm { transform: self.word_transform()?, decoder: self.decoder()? }
+            Task::MaskedLm => self.words(true)?,
+            // BERT as a decoder transforms as its masked-LM head does, others not at all
+            Task::CausalLm | Task::Seq2SeqLm => {
+                self.words(self.weights.has("lm.transform.weight"))?
             }
             Task::SequenceClassification => TaskHead::Sequence {
                 transform: self.text_transform()?,
@@ -37,18 +39,23 @@ impl Loader<'_> {
         })
     }
 
+    fn words(&self, transformed: bool) -> Result<TaskHead> {
+        let transform = transformed.then(|| self.word_transform()).transpose()?;
+        Ok(TaskHead::Words { transform, decoder: self.decoder(transformed)? })
+    }
+
     /// What the masked-LM head does before its decoder, whose width may be that of the embeddings.
     fn word_transform(&self) -> Result<Transform> {
-        let own = self.weights.shape("mlm.transform.weight").and_then(|s| s.first().copied());
+        let own = self.weights.shape("lm.transform.weight").and_then(|s| s.first().copied());
         let hidden = self.config.hidden_size;
         let width = match own {
             Some(width) if width == hidden => hidden,
             _ => self.config.embedding_size,
         };
         Ok(Transform {
-            map: self.linear("mlm.transform", hidden, width)?,
+            map: self.linear("lm.transform", hidden, width)?,
             activation: self.config.task_heads.masked_lm,
-            norm: Some(self.norm("mlm.norm", width)?),
+            norm: Some(self.norm("lm.norm", width)?),
         })
     }
 
@@ -73,31 +80,39 @@ impl Loader<'_> {
     }
 
     /// The decoder is the word embedding itself where the config ties them or the file has no
-    /// other; its bias is in either of two places.
-    fn decoder(&self) -> Result<Decoder> {
+    /// other; its bias, which a transforming head must have, is in either of two places.
+    fn decoder(&self, needs_bias: bool) -> Result<Decoder> {
         let (weights, width) = (self.weights, self.config.embedding_size);
-        let own = weights.has("mlm.decoder.weight");
+        let own = weights.has("lm.decoder.weight");
         if !self.config.tied && !own {
             let path = weights.path().to_path_buf();
             let want = vec![self.config.vocab_size, width];
-            return Err(Error::MissingTensor { path, tensor: "mlm.decoder.weight".into(), want });
+            return Err(Error::MissingTensor { path, tensor: "lm.decoder.weight".into(), want });
         }
-        let name = if self.config.tied { "embeddings.word.weight" } else { "mlm.decoder.weight" };
+        let word = match &self.config.decoder {
+            Some(config) => Loader { config, at: "decoder.", ..*self }.word(),
+            None => self.word(),
+        };
+        let name = if self.config.tied { word.as_str() } else { "lm.decoder.weight" };
         let rows = weights.shape(name).and_then(|s| s.first().copied());
         let table = weights.table(name, rows.unwrap_or(self.config.vocab_size), width)?;
         // an untied decoder has a bias of its own; both names then hold different numbers
-        let mut names = ["mlm.bias", "mlm.decoder.bias"];
+        let mut names = ["lm.bias", "lm.decoder.bias"];
         if !self.config.tied {
             names.reverse();
         }
         let bias = names.into_iter().find(|name| weights.has(name));
         let bias = match bias {
-            None if self.config.optional_biases => vec![0.0; table.rows],
-            found => weights.vector(found.unwrap_or("mlm.bias"), table.rows)?,
+            None if self.config.optional_biases || !needs_bias => vec![0.0; table.rows],
+            // BART's is a row of its own
+            Some(name) if weights.shape(name) == Some(&[1, table.rows]) => {
+                weights.values(name, &[1, table.rows])?
+            }
+            found => weights.vector(found.unwrap_or("lm.bias"), table.rows)?,
         };
-        weights.account("mlm.decoder.weight");
-        weights.account("mlm.decoder.bias");
-        weights.account("mlm.bias");
-        Ok(Decoder { table, bias })
+        weights.account("lm.decoder.weight");
+        weights.account("lm.decoder.bias");
+        weights.account("lm.bias");
+        Ok(Decoder { table, bias, scale: self.config.logit_scale as f32 })
     }
 }

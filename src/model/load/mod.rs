@@ -9,20 +9,58 @@ use rayon::prelude::*;
 use super::attention::Attention;
 use super::block::{Block, Convolve, Mlp};
 use super::embed::Embeddings;
+use super::layers::Layers;
 use super::ops::{Linear, Norm};
 use super::rotary::Rotary;
-use crate::config::{Absolute, Config, NormOrder};
+use crate::config::{Config, NormKind, NormOrder};
 use crate::error::Result;
+use crate::family::Family;
 use crate::weights::Weights;
 
 /// Reads the parts of one model from its weights.
 pub(super) struct Loader<'a> {
     pub weights: &'a Weights,
+    /// Of the stack that is read.
     pub config: &'a Config,
-    pub device: &'a Device,
+    /// How its names begin: nothing where there is one stack only.
+    at: &'static str,
+    /// The linear maps of layers are stored as [in, out].
+    turned: bool,
+    device: &'a Device,
 }
 
-impl Loader<'_> {
+impl<'a> Loader<'a> {
+    pub fn new(
+        weights: &'a Weights,
+        config: &'a Config,
+        family: &Family,
+        device: &'a Device,
+    ) -> Self {
+        let two = weights.tensors().any(|(name, _)| name.starts_with("encoder."));
+        let at = if two { "encoder." } else { "" };
+        Self { weights, config, at, turned: family.turned, device }
+    }
+
+    /// The encoder, or the one stack that there is, and the decoder.
+    pub fn stacks(&self) -> Result<(Layers, Option<Layers>)> {
+        let second = self.config.decoder.as_deref().map(|config| {
+            let decoder = Loader { config, at: "decoder.", ..*self };
+            decoder.stack()
+        });
+        Ok((self.stack()?, second.transpose()?))
+    }
+
+    fn stack(&self) -> Result<Layers> {
+        Ok(Layers {
+            embeddings: self.embeddings()?,
+            blocks: self.blocks()?,
+            convolve: self.convolve()?,
+            final_norm: self.final_norm()?,
+            stack: self.config.stack(),
+            causal: self.config.causal,
+        })
+    }
+
     pub fn tensor(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
         Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_device(self.device)?)
     }
@@ -35,24 +73,36 @@ impl Loader<'_> {
         }
     }
 
-    /// The maps `names`, each `[outputs, inputs]` as stored, side by side in one `[inputs, ..]`.
+    /// Maps of one input, each `(name, outputs)`, side by side in one `[inputs, ..]`.
     fn maps(
         &self,
-        names: &[String],
-        (inputs, outputs): (usize, usize),
+        parts: &[(String, usize)],
+        inputs: usize,
         optional_bias: bool,
     ) -> Result<Linear> {
         // before anything is allocated by sizes that a config may have made up
-        for name in names {
-            self.weights.expect(&format!("{name}.weight"), &[outputs, inputs])?;
+        for (name, outputs) in parts {
+            self.weights.expect(&format!("{name}.weight"), &self.stored(inputs, *outputs))?;
         }
-        let all = outputs * names.len();
+        let all = parts.iter().map(|(_, outputs)| outputs).sum();
         let mut weight = vec![0.0; inputs * all];
         let mut bias = Vec::with_capacity(all);
-        for (i, name) in names.iter().enumerate() {
-            let at = (i * outputs, all);
-            self.weights.turned(&format!("{name}.weight"), (outputs, inputs), &mut weight, at)?;
-            bias.extend(self.bias(&format!("{name}.bias"), outputs, optional_bias)?);
+        for (name, outputs) in parts {
+            let (file, first) = (format!("{name}.weight"), bias.len());
+            match self.turned {
+                false => {
+                    let sizes = (*outputs, inputs);
+                    self.weights.turned(&file, sizes, &mut weight, (first, all))?
+                }
+                true => {
+                    let values = self.weights.values(&file, &[inputs, *outputs])?;
+                    let rows = values.chunks_exact((*outputs).max(1));
+                    for (row, to) in rows.zip(weight.chunks_exact_mut(all.max(1))) {
+                        to[first..first + outputs].copy_from_slice(row);
+                    }
+                }
+            }
+            bias.extend(self.bias(&format!("{name}.bias"), *outputs, optional_bias)?);
         }
         Ok(Linear {
             weight: self.tensor(weight, &[inputs, all])?,
@@ -60,58 +110,68 @@ impl Loader<'_> {
         })
     }
 
+    /// The shape in which a map is stored.
+    fn stored(&self, inputs: usize, outputs: usize) -> [usize; 2] {
+        if self.turned { [inputs, outputs] } else { [outputs, inputs] }
+    }
+
     pub fn linear(&self, name: &str, inputs: usize, outputs: usize) -> Result<Linear> {
-        let names = [name.to_string()];
-        self.maps(&names, (inputs, outputs), self.config.optional_biases)
+        self.maps(&[(name.to_string(), outputs)], inputs, self.config.optional_biases)
     }
 
     pub fn norm(&self, name: &str, width: usize) -> Result<Norm> {
         let weight = self.weights.vector(&format!("{name}.weight"), width)?;
-        let bias = self.bias(&format!("{name}.bias"), width, self.config.optional_biases)?;
+        let kind = self.config.norm;
+        let optional = self.config.optional_biases || kind == NormKind::Rms;
+        let bias = self.bias(&format!("{name}.bias"), width, optional)?;
         let (weight, bias) = (self.tensor(weight, &[width])?, self.tensor(bias, &[width])?);
-        Ok(Norm { weight, bias, eps: self.config.norm_eps })
+        Ok(Norm { kind, weight, bias, eps: self.config.norm_eps })
     }
 
-    pub fn embeddings(&self) -> Result<Embeddings> {
+    /// Name of the word embedding: the stack's own, or the one that stacks share.
+    pub fn word(&self) -> String {
+        let own = format!("{}embeddings.word.weight", self.at);
+        if self.weights.has(&own) { own } else { "embeddings.word.weight".into() }
+    }
+
+    fn embeddings(&self) -> Result<Embeddings> {
         let (config, weights) = (self.config, self.weights);
         let (width, inside) = (config.embedding_size, config.hidden_size);
+        let name = |part: &str| format!("{}embeddings.{part}", self.at);
         let table = |name: &str, rows| weights.table(name, rows, width);
-        let some = |name, rows: usize| (rows > 0).then(|| table(name, rows)).transpose();
-        let position = "embeddings.position.weight";
-        let rows = match config.absolute {
-            Absolute::None => {
-                weights.account(position);
-                0
-            }
-            _ => config.position_rows(),
-        };
-        let word = table("embeddings.word.weight", config.vocab_size)?;
+        let position = name("position.weight");
+        let rows = config.position_rows();
+        if rows == 0 {
+            weights.account(&position);
+        }
+        let word = table(&self.word(), config.vocab_size)?;
         // a table that the config denies is misshapen, not left over
-        let types = "embeddings.type.weight";
-        let token_type = match config.type_vocab_size > 0 || weights.has(types) {
-            true => Some(table(types, config.type_vocab_size)?),
+        let types = name("type.weight");
+        let token_type = match config.type_vocab_size > 0 || weights.has(&types) {
+            true => Some(table(&types, config.type_vocab_size)?),
             false => None,
         };
-        let at = "embeddings.projection";
+        let at = name("projection");
         let needed = width != inside || weights.has(&format!("{at}.weight"));
-        let projection =
-            needed.then(|| self.maps(&[at.to_string()], (width, inside), true)).transpose()?;
+        let projection = needed.then(|| self.maps(&[(at, inside)], width, true)).transpose()?;
         let normed = if config.project_first { inside } else { width };
+        let norm = config.embedding_norm.then(|| self.norm(&name("norm"), normed));
         Ok(Embeddings {
             word,
-            position: some(position, rows)?,
+            position: (rows > 0).then(|| table(&position, rows)).transpose()?,
             token_type,
-            norm: self.norm("embeddings.norm", normed)?,
+            norm: norm.transpose()?,
             projection,
             project_first: config.project_first,
             absolute: config.absolute,
+            scale: config.embedding_scale as f32,
             blank_padding: config.blank_padding,
             max_positions: config.max_positions,
         })
     }
 
     /// All layers, read in parallel; those that share weights are one block listed several times.
-    pub fn blocks(&self) -> Result<Vec<Block>> {
+    fn blocks(&self) -> Result<Vec<Block>> {
         let layers: Vec<usize> = (0..self.config.layers()).collect();
         let shared = &self.config.shared;
         let first = |layer: usize| shared.iter().position(|&group| group == shared[layer]);
@@ -124,7 +184,8 @@ impl Loader<'_> {
     }
 
     fn block(&self, layer: usize) -> Result<Block> {
-        let (config, at) = (self.config, format!("layers.{}", self.config.shared[layer]));
+        let config = self.config;
+        let at = format!("{}layers.{}", self.at, config.shared[layer]);
         let (width, inner) = (config.hidden_size, config.intermediate_size);
         let norm = format!("{at}.attention.norm");
         // ModernBERT's first layer leaves the norm to the embeddings
@@ -134,12 +195,9 @@ impl Loader<'_> {
         Ok(Block {
             attention: self.attention(layer, &format!("{at}.attention"))?,
             attention_norm: (!bare).then(|| self.norm(&norm, width)).transpose()?,
+            cross: config.cross.then(|| self.cross(layer, &at)).transpose()?,
             mlp: Mlp {
-                up: self.linear(
-                    &format!("{at}.mlp.up"),
-                    width,
-                    if config.gated { 2 * inner } else { inner },
-                )?,
+                up: self.up(&at, width, inner)?,
                 down: self.linear(&format!("{at}.mlp.down"), inner, width)?,
                 activation: config.activation,
                 gated: config.gated,
@@ -149,41 +207,80 @@ impl Loader<'_> {
         })
     }
 
+    /// The first map of a block; where it is gated, the part that is activated comes first, be it
+    /// stored by itself or with the other.
+    fn up(&self, at: &str, width: usize, inner: usize) -> Result<Linear> {
+        let up = format!("{at}.mlp.up");
+        let gate = format!("{at}.mlp.gate");
+        let parts = match self.config.gated {
+            false => vec![(up, inner)],
+            true if self.weights.has(&format!("{gate}.weight")) => vec![(gate, inner), (up, inner)],
+            true => vec![(up, 2 * inner)],
+        };
+        self.maps(&parts, width, self.config.optional_biases)
+    }
+
+    fn cross(&self, layer: usize, at: &str) -> Result<(Attention, Norm)> {
+        let (config, at) = (self.config, format!("{at}.cross"));
+        let (width, k) = (config.hidden_size, config.head_dim);
+        let heads = config.cross_heads[layer].clone();
+        let shared = heads.len() / config.group_size * k; // G·K
+        let part = |name: &str| (format!("{at}.{name}"), shared);
+        let attention = Attention {
+            qkv: self.linear(&format!("{at}.query"), width, heads.len() * k)?,
+            memory: Some(self.maps(&[part("key"), part("value")], width, config.optional_biases)?),
+            output: self.linear(&format!("{at}.output"), heads.len() * k, width)?,
+            heads,
+            head_dim: k,
+            group: config.group_size,
+            scale: config.score_scales[layer],
+            distances: None,
+            rotary: None,
+            causal: false,
+            window: None,
+            global: None,
+        };
+        Ok((attention, self.norm(&format!("{at}.norm"), width)?))
+    }
+
     fn attention(&self, layer: usize, at: &str) -> Result<Attention> {
-        let config = self.config;
+        let (config, optional) = (self.config, self.config.optional_biases);
         let heads = config.heads[layer].clone();
-        let inside = heads.len() * config.head_dim; // H·K
+        let (width, inside) = (config.hidden_size, heads.len() * config.head_dim); // H·K
+        let shared = inside / config.group_size; // G·K
+        let sizes = [("query", inside), ("key", shared), ("value", shared)];
         let qkv = match self.weights.has(&format!("{at}.qkv.weight")) {
-            true => self.linear(&format!("{at}.qkv"), config.hidden_size, 3 * inside)?,
+            true => self.linear(&format!("{at}.qkv"), width, inside + 2 * shared)?,
             false => {
-                let parts = ["query", "key", "value"].map(|name| format!("{at}.{name}"));
-                self.maps(&parts, (config.hidden_size, inside), config.optional_biases)?
+                let parts = sizes.map(|(name, size)| (format!("{at}.{name}"), size));
+                self.maps(&parts, width, optional)?
             }
         };
-        let parts = ["query", "key", "value"].map(|name| format!("{at}.{name}_global"));
-        let global = config.global_queries;
-        let sizes = (config.hidden_size, inside);
-        let global =
-            global.then(|| self.maps(&parts, sizes, config.optional_biases)).transpose()?;
+        let parts = sizes.map(|(name, size)| (format!("{at}.{name}_global"), size));
+        let global = config.global_queries.then(|| self.maps(&parts, width, optional));
         Ok(Attention {
-            global,
+            global: global.transpose()?,
             distances: self.distances(at, &heads, &qkv)?,
             qkv,
-            output: self.linear(&format!("{at}.output"), inside, config.hidden_size)?,
+            memory: None,
+            output: self.linear(&format!("{at}.output"), inside, width)?,
             heads,
             head_dim: config.head_dim,
-            scale: config.score_scale(),
-            rotary: config.rotary.get(layer).map(|&base| Rotary::new(base, config.head_dim)),
+            group: config.group_size,
+            scale: config.score_scales[layer],
+            rotary: config.rotary.get(layer).map(|&rope| Rotary::new(rope, config.head_dim)),
+            causal: config.causal,
             window: config.windows[layer],
         })
     }
 
-    pub fn final_norm(&self) -> Result<Option<Norm>> {
+    fn final_norm(&self) -> Result<Option<Norm>> {
         let last = self.config.norm_order == NormOrder::Pre;
-        last.then(|| self.norm("final.norm", self.config.hidden_size)).transpose()
+        let name = format!("{}final.norm", self.at);
+        last.then(|| self.norm(&name, self.config.hidden_size)).transpose()
     }
 
-    pub fn convolve(&self) -> Result<Option<Convolve>> {
+    fn convolve(&self) -> Result<Option<Convolve>> {
         let Some(conv) = self.config.convolution else { return Ok(None) };
         let width = self.config.hidden_size;
         let shape = [width, width / conv.groups, conv.kernel];
