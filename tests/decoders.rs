@@ -21,7 +21,8 @@ fn bound(golden: &Golden, key: &str) -> f32 {
 }
 
 fn recorder() -> Recorder {
-    let sites = [Site::Embedding, Site::Residual, Site::Probs, Site::Scores, Site::Query, Site::Key];
+    let sites =
+        [Site::Embedding, Site::Residual, Site::Probs, Site::Scores, Site::Query, Site::Key];
     sites.into_iter().fold(Recorder::new(), |recorder, site| recorder.keep(site, Keep::All))
 }
 
@@ -139,7 +140,8 @@ fn greedy(
 fn check_generation(golden: &Golden, model: &Model) {
     let encodes = model.config().decoder.is_some();
     let source = golden.batch();
-    let memory = encodes.then(|| model.encode(&source, &mut Recorder::new(), &[]).expect("encodes"));
+    let memory =
+        encodes.then(|| model.encode(&source, &mut Recorder::new(), &[]).expect("encodes"));
     let memory = memory.as_ref();
     let prompt = match encodes {
         false => golden.ids("generate.prompt_ids"),
@@ -157,7 +159,8 @@ fn check_generation(golden: &Golden, model: &Model) {
     let (again, without) =
         greedy(model, &start, memory, (None, 12), &mut Recorder::new()).expect("uncached");
     assert_eq!(ids, again, "without a cache");
-    let bound = bound(golden, "cache_vs_no_cache");
+    // logits of a step are outputs as well: no closer to the reference than it is to float64
+    let bound = bound(golden, "cache_vs_no_cache").max(bound(golden, "f32_vs_f64_outputs"));
     let want = golden.tensor("generate.step_logits");
     for (step, (cached, uncached)) in with.iter().zip(&without).enumerate() {
         let want = want.get(step).expect("step");

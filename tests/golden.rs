@@ -156,7 +156,9 @@ fn gate_0_agrees_with_pruning() {
     let mut gates = Vec::new();
     for (layer, row) in keep.iter().enumerate() {
         let gone = row.iter().enumerate().filter(|(_, k)| **k == 0.0);
-        gates.extend(gone.map(|(head, _)| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)));
+        gates.extend(
+            gone.map(|(head, _)| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)),
+        );
     }
     assert!(!gates.is_empty());
     let run = record(&model, &batch, &gates);

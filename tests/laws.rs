@@ -303,7 +303,9 @@ fn gate_0_equals_pruned_heads() {
     let mut gates = Vec::new();
     for (layer, row) in keep.iter().enumerate() {
         let heads: Vec<usize> = (0..row.len()).filter(|&h| row[h] == 0.0).collect();
-        gates.extend(heads.iter().map(|&head| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)));
+        gates.extend(
+            heads.iter().map(|&head| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0)),
+        );
         if !heads.is_empty() {
             gone.push((layer, heads));
         }
@@ -332,8 +334,9 @@ fn a_layer_without_heads_adds_its_output_bias_alone() {
     let pruned = Variant::of("bert_mlm").prune("bert.", 8, &all).open().expect("loads");
     let whole = open(&fixture("goldens/bert_mlm"), None).expect("loads");
     let batch = Golden::open("bert_mlm").batch();
-    let gates: Vec<Intervention> =
-        (0..4).map(|head| Intervention::gate(Stack::Encoder, Head { layer: 1, head }, 0.0)).collect();
+    let gates: Vec<Intervention> = (0..4)
+        .map(|head| Intervention::gate(Stack::Encoder, Head { layer: 1, head }, 0.0))
+        .collect();
     let cut = record(&pruned, &batch, &[]);
     let gated = record(&whole, &batch, &gates);
     assert!(worst(&cut.hidden, &gated.hidden, Some(1), &batch.mask) <= 1e-5);

@@ -62,10 +62,7 @@ pub(super) const BART: Family = Family {
         "num_hidden_layers",
         "static_position_embeddings",
     ],
-    classes: &[
-        ("BartModel", Task::Encoder),
-        ("BartForConditionalGeneration", Task::Seq2SeqLm),
-    ],
+    classes: &[("BartModel", Task::Encoder), ("BartForConditionalGeneration", Task::Seq2SeqLm)],
     read: |fields| read(fields, "bart", Absolute::Shifted { by: 2 }),
 };
 
@@ -78,9 +75,9 @@ pub(super) const MARIAN: Family = Family {
         fields.flag("share_encoder_decoder_embeddings")?; // the tensors say it
         let config = read(fields, "marian", Absolute::Sinusoidal)?;
         let vocab_size = fields.count("decoder_vocab_size")?.unwrap_or(config.vocab_size);
-        let decoder = config.decoder.map(|decoder| {
-            Box::new(Config { vocab_size, embedding_norm: false, ..*decoder })
-        });
+        let decoder = config
+            .decoder
+            .map(|decoder| Box::new(Config { vocab_size, embedding_norm: false, ..*decoder }));
         Ok(Config { embedding_norm: false, decoder, ..config })
     },
     ..BART

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::fields::{Fields, LARGEST};
-use crate::config::{Absolute, Activation, Config, Distances, Generation, Heads, NormKind, NormOrder, Pooling, Task};
+use crate::config::{
+    Absolute, Activation, Config, Distances, Generation, Heads, NormKind, NormOrder, Pooling, Task,
+};
 use crate::error::Result;
 
 /// Keys under which a family writes its sizes.

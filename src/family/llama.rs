@@ -6,9 +6,7 @@ use serde_json::Value;
 use super::Family;
 use super::common::{self, KEYS, Keys};
 use super::fields::Fields;
-use crate::config::{
-    Absolute, Activation, Config, NormKind, NormOrder, Rope, RopeScaling, Task,
-};
+use crate::config::{Absolute, Activation, Config, NormKind, NormOrder, Rope, RopeScaling, Task};
 use crate::error::Result;
 
 pub(super) const LLAMA: Family = Family {

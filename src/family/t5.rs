@@ -90,7 +90,8 @@ fn side(fields: &Fields, keys: &Keys) -> Result<Config> {
     let count = fields.count("relative_attention_num_buckets")?.unwrap_or(32);
     let furthest = fields.count("relative_attention_max_distance")?.unwrap_or(128);
     if count < 4 || furthest <= count / 2 {
-        let (key, want) = ("relative_attention_num_buckets", "4 or more, and below twice the distance");
+        let (key, want) =
+            ("relative_attention_num_buckets", "4 or more, and below twice the distance");
         return Err(fields.wrong(key, want, format!("{count} for a distance of {furthest}")));
     }
     let maps = [

@@ -206,7 +206,12 @@ impl Attention {
         let h = self.heads.len();
         let all = self.split(map, x)?;
         let part = |i: usize| all.narrow(1, i * h, h);
-        Ok(Some(Global { is: pass.global.to_vec(), query: part(0)?, key: part(1)?, value: part(2)? }))
+        Ok(Some(Global {
+            is: pass.global.to_vec(),
+            query: part(0)?,
+            key: part(1)?,
+            value: part(2)?,
+        }))
     }
 
     /// Weighted values `[B, H, T, K]`. Where nothing changes scores or probabilities they are

@@ -48,7 +48,13 @@ impl Layers {
         done
     }
 
-    fn over(&self, batch: &Batch, device: &Device, past: usize, run: &mut Run<'_>) -> Result<Tensor> {
+    fn over(
+        &self,
+        batch: &Batch,
+        device: &Device,
+        past: usize,
+        run: &mut Run<'_>,
+    ) -> Result<Tensor> {
         let before = run.cache.as_ref().map(|cache| real_tokens(cache.mask()));
         let positions = self.positions(batch, before.as_deref());
         let visible = match &mut run.cache {
@@ -138,7 +144,10 @@ impl Layers {
 
 /// Real tokens of each row.
 fn real_tokens(mask: &Array2<u32>) -> Vec<u32> {
-    mask.rows().into_iter().map(|row| row.iter().filter(|&&real| real != 0).count() as u32).collect()
+    mask.rows()
+        .into_iter()
+        .map(|row| row.iter().filter(|&&real| real != 0).count() as u32)
+        .collect()
 }
 
 /// 1 for real positions, 0 for padding: [B, T].

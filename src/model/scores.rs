@@ -125,9 +125,7 @@ impl Attend<'_> {
         let (query, key) = (self.query.contiguous()?, repeated(self.key, self.group)?);
         let products = query.matmul(&key.t()?)?; // [B, H, T, S]
         let scores = match self.distances {
-            Some(distances) => {
-                distances.add(&products, &query, &key, (self.scale, self.past))?
-            }
+            Some(distances) => distances.add(&products, &query, &key, (self.scale, self.past))?,
             None => (products * self.scale)?,
         };
         let Some(global) = self.global else { return Ok(scores) };

@@ -27,7 +27,12 @@ impl<'a> Heads<'a> {
 
     /// `count` rows of one head side by side: where heads lie in one wide projection, each row is
     /// a page of its own, and every tile would read them all again. A cache has them so already.
-    fn gather(&self, (example, head): (usize, usize), count: usize, width: usize) -> Cow<'a, [f32]> {
+    fn gather(
+        &self,
+        (example, head): (usize, usize),
+        count: usize,
+        width: usize,
+    ) -> Cow<'a, [f32]> {
         let view = self.of(example, head);
         if view.row == width {
             return Cow::Borrowed(&view.data[..count * width]);

@@ -142,7 +142,8 @@ mod tests {
             let x: Vec<f32> = (0..k).map(|i| ((i * 7) % 11) as f32 - 5.0).collect();
             let stride = n + 3;
             let rows: Vec<f32> = (0..k * stride).map(|i| ((i * 5) % 13) as f32 - 6.0).collect();
-            let want = |j: usize| 1.0 + 0.5 * (0..k).map(|i| x[i] * rows[i * stride + j]).sum::<f32>();
+            let want =
+                |j: usize| 1.0 + 0.5 * (0..k).map(|i| x[i] * rows[i * stride + j]).sum::<f32>();
             let mut columns = vec![0.0; n * (k + 2)];
             for (i, j) in (0..k).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 columns[j * (k + 2) + i] = rows[i * stride + j];

@@ -228,7 +228,11 @@ impl<'a> Loader<'a> {
         let part = |name: &str| (format!("{at}.{name}"), shared);
         let attention = Attention {
             qkv: self.linear(&format!("{at}.query"), width, heads.len() * k)?,
-            memory: Some(self.maps(&[part("key"), part("value")], width, config.optional_biases)?),
+            memory: Some(self.maps(
+                &[part("key"), part("value")],
+                width,
+                config.optional_biases,
+            )?),
             output: self.linear(&format!("{at}.output"), heads.len() * k, width)?,
             heads,
             head_dim: k,
