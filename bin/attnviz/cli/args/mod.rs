@@ -1,18 +1,22 @@
-//! Every flag, in groups that the subcommands share.
+//! Every command with its flags, in groups that the commands share.
+
+mod input;
+mod model;
+mod picture;
+mod run;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::OnceLock;
 
 use attnviz::export::FloatType;
-use attnviz::picture::{Colormap, Format, Scale, Style};
-use attnviz::tokens::Spans;
-use attnviz::{HeadChoice, Indices, Task};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
-use super::pictures::Picture;
+pub use input::{ArrayArgs, InputArgs, ManyArgs};
+pub use model::ModelArgs;
+pub use picture::{ChoiceArgs, PictureArgs};
+pub use run::{RunArgs, TalkArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -178,165 +182,6 @@ pub struct ConvertArgs {
     pub token: Option<String>,
     #[command(flatten)]
     pub talk: TalkArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct InputArgs {
-    /// The text, as one argument
-    #[arg(value_name = "TEXT")]
-    pub text: Option<String>,
-    /// Words that someone forgot to quote
-    #[arg(hide = true)]
-    pub loose: Vec<String>,
-    /// Two texts, read as one pair
-    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "text")]
-    pub pair: Option<Vec<String>>,
-    /// Words as spans of characters, in place of the text's own: [[0,2],[2,5]]; for a pair a list
-    /// of such lists
-    #[arg(long, value_name = "JSON")]
-    pub spans: Option<Spans>,
-}
-
-#[derive(Debug, Args)]
-pub struct ManyArgs {
-    /// One text per line; .jsonl for lines with text, text_b, words or tokens; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans"])]
-    pub file: Option<PathBuf>,
-    /// Texts of a file to run at once
-    #[arg(long, value_name = "N", default_value = "8")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub batch_size: u16,
-}
-
-#[derive(Debug, Args)]
-pub struct ArrayArgs {
-    /// Draw these arrays instead of running a model: [L,H,Q,K] or one [H,Q,K] per layer, from
-    /// .npz, .npy or .safetensors
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "file", "spans"])]
-    pub attention: Option<PathBuf>,
-    /// JSON list of the tokens of --attention
-    #[arg(long, value_name = "FILE", requires = "attention")]
-    pub tokens: Option<PathBuf>,
-}
-
-/// A value with the text that gave it.
-#[derive(Debug, Clone)]
-pub struct Given<T> {
-    pub text: String,
-    pub value: T,
-}
-
-impl<T: FromStr> FromStr for Given<T> {
-    type Err = T::Err;
-
-    fn from_str(text: &str) -> Result<Self, T::Err> {
-        Ok(Self { text: text.into(), value: text.parse()? })
-    }
-}
-
-#[derive(Debug, Args)]
-pub struct ChoiceArgs {
-    /// Layers to show: 0-3,-1 (from 0; negative from the end)
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub layers: Option<Given<Indices>>,
-    /// Heads to show: 0,7-9 of each layer, or L3H1,L5H11, or 3:1;5:0,11
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
-    pub heads: Option<Given<HeadChoice>>,
-    /// Words instead of pieces: sum over pieces attended to, mean over pieces attending
-    #[arg(long)]
-    pub words: bool,
-    /// Leave [CLS], [SEP] and the like out and let rows sum to 1 again
-    #[arg(long)]
-    pub no_special: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct PictureArgs {
-    /// Palette
-    #[arg(long, value_name = "NAME", default_value = Style::default().cmap.name())]
-    #[arg(value_parser = PossibleValuesParser::new(Colormap::ALL.map(Colormap::name))
-        .try_map(|name| name.parse::<Colormap>()))]
-    pub cmap: Colormap,
-    /// Range of the palette: head, layer, global, or fixed as in 0:1
-    #[arg(long, value_name = "SCALE", default_value = "head", allow_hyphen_values = true)]
-    pub scale: Given<Scale>,
-    /// Write the numbers into the cells
-    #[arg(long)]
-    pub annotate: bool,
-    /// Light on dark
-    #[arg(long)]
-    pub dark: bool,
-    /// Resolution
-    #[arg(long, value_name = "N", default_value_t = Style::default().dpi)]
-    #[arg(value_parser = clap::value_parser!(u32)
-        .range(i64::from(Style::DPI.0)..=i64::from(Style::DPI.1)))]
-    pub dpi: u32,
-    /// File formats: png, svg, or both as png,svg
-    #[arg(long, value_name = "LIST", default_value = "png", value_delimiter = ',')]
-    pub format: Vec<Format>,
-    /// Draw only these: heads, means, grid
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub only: Vec<Picture>,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Model")]
-pub struct ModelArgs {
-    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
-    #[arg(short, long)]
-    pub model: Option<String>,
-    /// Another tokenizer: folder, tokenizer.json, vocab.txt, vocab.json or SentencePiece model
-    #[arg(long, value_name = "PATH")]
-    pub tokenizer: Option<PathBuf>,
-    /// Another config.json
-    #[arg(long, value_name = "PATH")]
-    pub config: Option<PathBuf>,
-    /// Where in the model's folder its files are
-    #[arg(long, value_name = "NAME")]
-    pub subfolder: Option<String>,
-    /// Branch, tag or commit of a Hub model
-    #[arg(long, value_name = "NAME")]
-    pub revision: Option<String>,
-    /// Hub access token, before HF_TOKEN
-    #[arg(long)]
-    pub token: Option<String>,
-    /// Head on top, where the checkpoint does not say
-    #[arg(long, value_name = "TASK")]
-    #[arg(value_parser = PossibleValuesParser::new(Task::NAMES.map(|(name, _)| name)))]
-    pub task: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Running")]
-pub struct RunArgs {
-    /// Cut a text that is too long instead of refusing it; the final [SEP] stays
-    #[arg(long)]
-    pub truncate: bool,
-    /// Most tokens of a text, if fewer than the model takes
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(2..))]
-    pub max_length: Option<u32>,
-    /// Threads, at most one per core; all cores if not given
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub threads: Option<u16>,
-    /// Where to compute: cpu, cuda, cuda:N or metal, as far as built in
-    #[arg(long, default_value = "cpu")]
-    pub device: String,
-}
-
-#[derive(Debug, Clone, Copy, Default, Args)]
-#[command(next_help_heading = "Talking")]
-pub struct TalkArgs {
-    /// Say only where the results are
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub quiet: bool,
-    /// Say more
-    #[arg(short, long)]
-    pub verbose: bool,
-    /// Results as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The version with what was built in.
