@@ -31,6 +31,7 @@
 pub mod analysis;
 pub mod attention;
 pub mod config;
+pub mod decode;
 pub mod error;
 pub mod export;
 mod family;
