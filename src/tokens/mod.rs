@@ -22,6 +22,7 @@ mod batch;
 mod byte_level;
 mod charsmap;
 mod class;
+mod decode;
 mod display;
 mod encoding;
 mod input;
@@ -37,6 +38,7 @@ mod wordpiece;
 mod words;
 
 pub use batch::{Batch, group_by_length};
+pub use decode::DecodeStream;
 pub use encoding::{Encoding, Unknown};
 pub use input::Input;
 pub use kind::{Behaviour, Kind};

@@ -2,15 +2,19 @@
 
 use std::collections::HashMap;
 
+use tokenizers::decoders::byte_fallback::ByteFallback;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::sequence::Sequence as Decoders;
+use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::{BPE, Merges};
 use tokenizers::models::unigram::Unigram;
 use tokenizers::normalizers::Sequence as Normalizers;
-use tokenizers::normalizers::replace::ReplacePattern;
+use tokenizers::normalizers::replace::{Replace, ReplacePattern};
 use tokenizers::pre_tokenizers::metaspace::{Metaspace, PrependScheme};
 use tokenizers::pre_tokenizers::sequence::Sequence;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::tokenizer::SplitDelimiterBehavior;
-use tokenizers::{AddedToken, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
+use tokenizers::{AddedToken, DecoderWrapper, NormalizerWrapper, PreTokenizerWrapper, Tokenizer};
 
 use super::charsmap;
 use super::load::Inner;
@@ -42,6 +46,7 @@ pub(super) fn build(
     if !steps.is_empty() {
         inner.with_pre_tokenizer(Some(Sequence::new(steps)));
     }
+    inner.with_decoder(Some(decoder(&trainer, &spec)?));
     // pieces that the user defined come out whole by the pre-tokenizer
     let extra = model.beside().into_iter().filter(|token| token.special).collect();
     Ok((inner, extra))
@@ -127,6 +132,20 @@ fn pre_tokenizers(model: &Model, spec: &Normalizer) -> Result<Vec<PreTokenizerWr
         steps.push(split.map_err(|why| why.to_string())?.into());
     }
     Ok(steps)
+}
+
+/// The other way: spaces back, bytes to characters, and the first space away that was put there.
+fn decoder(trainer: &Trainer, spec: &Normalizer) -> Result<Decoders, String> {
+    let spaces = Replace::new("▁", " ").map_err(|why| why.to_string())?;
+    let mut steps: Vec<DecoderWrapper> = vec![spaces.into()];
+    if trainer.byte_fallback() {
+        steps.push(ByteFallback::default().into());
+    }
+    steps.push(Fuse::default().into());
+    if spec.dummy_prefix() {
+        steps.push(Strip::new(' ', 1, 0).into());
+    }
+    Ok(Decoders::new(steps))
 }
 
 /// As a pattern that matches itself alone.

@@ -171,7 +171,10 @@ fn build(model: &Model, kind: Pieces, settings: &Settings) -> Result<Inner, Stri
     if let Some(normalizer) = normalizer(model, kind, settings)? {
         inner.with_normalizer(Some(normalizer)).map_err(failed)?;
     }
-    inner.with_pre_tokenizer(Some(pre_tokenizer(kind, settings)));
+    let spaces = Metaspace::new('▁', scheme(kind, settings), true);
+    inner
+        .with_pre_tokenizer(Some(pre_tokenizer(kind, settings, spaces.clone())))
+        .with_decoder(Some(spaces));
     Ok(inner)
 }
 
@@ -216,20 +219,22 @@ pub(super) fn replace(
     Replace::new(pattern, by).map(Into::into).map_err(|why| why.to_string())
 }
 
-/// Words apart, each with `▁` before it.
-fn pre_tokenizer(kind: Pieces, settings: &Settings) -> PreTokenizerWrapper {
-    let space = settings.space_before.unwrap_or(true);
-    let scheme = match (space, kind) {
+/// Whether `▁` comes before words that no space comes before.
+fn scheme(kind: Pieces, settings: &Settings) -> PrependScheme {
+    match (settings.space_before.unwrap_or(true), kind) {
         (true, _) | (_, Pieces::T5) => PrependScheme::Always,
         (false, Pieces::DebertaV2) => PrependScheme::First,
         (false, _) => PrependScheme::Never,
-    };
+    }
+}
+
+/// Words apart, each with `▁` before it.
+fn pre_tokenizer(kind: Pieces, settings: &Settings, spaces: Metaspace) -> PreTokenizerWrapper {
     let first: Option<PreTokenizerWrapper> = match kind {
         Pieces::DebertaV2 => settings
             .split_punctuation
             .then(|| Punctuation::new(SplitDelimiterBehavior::Isolated).into()),
         _ => Some(WhitespaceSplit.into()),
     };
-    let metaspace = Metaspace::new('▁', scheme, true).into();
-    Sequence::new(first.into_iter().chain([metaspace]).collect()).into()
+    Sequence::new(first.into_iter().chain([spaces.into()]).collect()).into()
 }

@@ -10,7 +10,7 @@ use crate::hub::TokenizerFiles;
 /// A pretrained tokenizer.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: load::Inner,
+    pub(super) inner: load::Inner,
     kind: Kind,
     special: load::Special,
     notes: Vec<String>,

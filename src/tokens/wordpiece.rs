@@ -1,6 +1,7 @@
 //! WordPiece from `vocab.txt`.
 
 use tokenizers::Tokenizer;
+use tokenizers::decoders::wordpiece::WordPiece as Decoder;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 
@@ -35,7 +36,8 @@ pub(super) fn read(
     inner
         .with_normalizer(Some(settings.normalizer()))
         .map_err(failed)?
-        .with_pre_tokenizer(Some(BertPreTokenizer));
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_decoder(Some(Decoder::default()));
     Ok(inner)
 }
 
