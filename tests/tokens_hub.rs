@@ -20,13 +20,22 @@ fn fixture(path: &str) -> Vec<u8> {
 #[test]
 fn vocabularies_of_every_form_are_fetched_once() {
     type Files<'a> = &'a [(&'a str, &'a str)]; // by their names on the Hub, the fixtures'
-    let table: [(&str, Files, Kind); 3] = [
+    let table: [(&str, Files, Kind); 4] = [
         ("deberta-v2", &[("spm.model", "deberta.model")], Kind::Unigram),
         ("albert", &[("spiece.model", "albert.model")], Kind::Unigram),
         (
             "roberta",
             &[("vocab.json", "vocab.json"), ("merges.txt", "merges.txt")],
             Kind::ByteLevelBpe,
+        ),
+        (
+            "marian",
+            &[
+                ("source.spm", "marian-source.spm"),
+                ("target.spm", "marian-target.spm"),
+                ("vocab.json", "marian-vocab.json"),
+            ],
+            Kind::Unigram,
         ),
     ];
     for (model_type, vocabulary, kind) in table {

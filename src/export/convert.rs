@@ -19,7 +19,7 @@ const WEIGHTS: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
 
 /// Files of tokenizers and of generation, which go along as they are.
-const COMPANIONS: [&str; 16] = [
+const COMPANIONS: [&str; 17] = [
     "tokenizer.json",
     "vocab.txt",
     "vocab.json",
@@ -31,6 +31,7 @@ const COMPANIONS: [&str; 16] = [
     "tokenizer.model",
     "source.spm",
     "target.spm",
+    "target_vocab.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",

@@ -26,6 +26,8 @@ pub(super) const PIECES: [&str; 5] = [
     "tokenizer.model",
     "sentencepiece.model",
 ];
+/// Marian's.
+pub(super) const SIDES: [&str; 3] = ["source.spm", "target.spm", "target_vocab.json"];
 const PICKLE: &str = "pytorch_model.bin";
 const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
 /// How weights may be laid out: whole, or in the shards of an index; the first found is read.
@@ -213,12 +215,16 @@ fn existing(folder: &Path, name: &str) -> Option<Asset> {
 }
 
 fn tokenizer_beside(folder: &Path) -> TokenizerFiles {
+    let [source, target, target_vocab] = SIDES.map(|name| existing(folder, name));
     TokenizerFiles {
         json: existing(folder, TOKENIZER),
         vocab: existing(folder, VOCAB),
         vocab_json: existing(folder, VOCAB_JSON),
         merges: existing(folder, MERGES),
         pieces: PIECES.iter().find_map(|name| existing(folder, name)),
+        source,
+        target,
+        target_vocab,
         model: existing(folder, CONFIG),
         config: existing(folder, TOKENIZER_CONFIG),
         special: existing(folder, SPECIAL),
@@ -226,8 +232,8 @@ fn tokenizer_beside(folder: &Path) -> TokenizerFiles {
     }
 }
 
-/// `--tokenizer`: a folder, a `tokenizer.json`, a `vocab.json` with its `merges.txt`, a
-/// SentencePiece model, or a `vocab.txt` (under any name).
+/// `--tokenizer`: a folder, a `tokenizer.json`, a `vocab.json` with its `merges.txt` or
+/// `source.spm`, that `source.spm`, another SentencePiece model, or a `vocab.txt` (under any name).
 pub(super) fn tokenizer(path: &Path) -> Result<TokenizerFiles> {
     let files = if path.is_dir() {
         tokenizer_beside(path)
@@ -240,15 +246,29 @@ pub(super) fn tokenizer(path: &Path) -> Result<TokenizerFiles> {
             vocab_json: None,
             merges: None,
             pieces: None,
+            source: None,
+            target: None,
+            target_vocab: None,
             ..beside.clone()
         };
         let asset = Some(Asset::Disk(path.to_path_buf()));
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match path.extension().and_then(|suffix| suffix.to_str()) {
-            Some("json") if name == VOCAB_JSON => {
-                TokenizerFiles { vocab_json: asset, merges: beside.merges, ..alone }
-            }
+            Some("json") if name == VOCAB_JSON => TokenizerFiles {
+                json: None,
+                vocab: None,
+                pieces: None,
+                vocab_json: asset,
+                ..beside
+            },
             Some("json") => TokenizerFiles { json: asset, ..alone },
+            Some("spm") if name == SIDES[0] => TokenizerFiles {
+                vocab_json: beside.vocab_json,
+                target: beside.target,
+                target_vocab: beside.target_vocab,
+                source: asset,
+                ..alone
+            },
             Some("model" | "spm") => TokenizerFiles { pieces: asset, ..alone },
             _ => TokenizerFiles { vocab: asset, ..alone },
         }
@@ -258,7 +278,8 @@ pub(super) fn tokenizer(path: &Path) -> Result<TokenizerFiles> {
     if !files.any() {
         let why = format!(
             "no tokenizer in this folder, expected {TOKENIZER}, {VOCAB}, {VOCAB_JSON} with \
-             {MERGES}, or a SentencePiece model ({})",
+             {MERGES} or {}, or a SentencePiece model ({})",
+            SIDES[0],
             PIECES.join(", ")
         );
         return Err(Error::checkpoint(path, why));

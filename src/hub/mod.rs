@@ -179,6 +179,12 @@ pub struct TokenizerFiles {
     /// A SentencePiece model: `sentencepiece.bpe.model`, `spm.model`, `spiece.model`,
     /// `tokenizer.model`.
     pub pieces: Option<Asset>,
+    /// `source.spm` of Marian, whose ids are in `vocab.json`
+    pub source: Option<Asset>,
+    /// `target.spm`, for the language that is written
+    pub target: Option<Asset>,
+    /// `target_vocab.json`, where that language has ids of its own
+    pub target_vocab: Option<Asset>,
     /// The model's `config.json`, which says whose tokenizer it is where `tokenizer_config.json`
     /// does not.
     pub model: Option<Asset>,
@@ -193,7 +199,7 @@ pub struct TokenizerFiles {
 impl TokenizerFiles {
     /// Whether there is a file to make a tokenizer from.
     pub fn any(&self) -> bool {
-        let alone = [&self.json, &self.vocab, &self.pieces];
+        let alone = [&self.json, &self.vocab, &self.pieces, &self.source];
         alone.iter().any(|file| file.is_some())
             || (self.vocab_json.is_some() && self.merges.is_some())
     }

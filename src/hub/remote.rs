@@ -5,8 +5,8 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, LAYOUTS, MERGES, PIECES, SPECIAL, TOKENIZER, TOKENIZER_CONFIG, VOCAB,
-    VOCAB_JSON, WEIGHTS,
+    self, ADDED, CONFIG, LAYOUTS, MERGES, PIECES, SIDES, SPECIAL, TOKENIZER, TOKENIZER_CONFIG,
+    VOCAB, VOCAB_JSON, WEIGHTS,
 };
 use super::transfer::{Transfer, Trouble};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
@@ -102,7 +102,7 @@ impl<'a> Search<'a> {
         let mut all = [TOKENIZER, VOCAB, VOCAB_JSON].iter().chain(&PIECES);
         let settled = !self.tokenizer
             || single.any(has)
-            || (has(&VOCAB_JSON) && has(&MERGES))
+            || (has(&VOCAB_JSON) && (has(&MERGES) || has(&SIDES[0])))
             || all.all(|file| absent(file));
         (!settled).then(|| TOKENIZER.to_owned())
     }
@@ -204,7 +204,10 @@ impl Download<'_> {
         }
         if self.search.tokenizer {
             let found = want!(TOKENIZER) || want!(VOCAB) || (want!(VOCAB_JSON) && want!(MERGES));
-            if !found {
+            let [source, target, target_vocab] = SIDES;
+            if !found && want!(VOCAB_JSON) && want!(source) {
+                let _ = want!(target) && want!(target_vocab);
+            } else if !found {
                 for pieces in PIECES {
                     if want!(pieces) {
                         break;

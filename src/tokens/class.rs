@@ -31,6 +31,8 @@ pub(super) enum Ends {
     RobertaTrimmed,
     /// `A </s>` and `A </s> B </s>`; everything has type 0.
     T5,
+    /// `A </s>` and `A B </s>`; everything has type 0.
+    Marian,
     /// What `add_bos_token` and `add_eos_token` ask for.
     Asked,
 }
@@ -56,6 +58,8 @@ pub(super) enum Vocabulary {
     ByteLevel,
     /// A SentencePiece model.
     Pieces(Pieces),
+    /// `source.spm`, `target.spm` and `vocab.json`.
+    Sides,
 }
 
 /// One class, and the models that use it when they do not say.
@@ -117,6 +121,16 @@ pub(super) static OWN: Class = Class {
     vocabulary: Vocabulary::Pieces(Pieces::Own),
     ends: Ends::Asked,
     names: [""; 7],
+    mask_strips: false,
+};
+
+pub(super) static MARIAN: Class = Class {
+    owner: "Marian",
+    classes: &["MarianTokenizer"],
+    model_types: &["marian"],
+    vocabulary: Vocabulary::Sides,
+    ends: Ends::Marian,
+    names: ["", "</s>", "<unk>", "", "<pad>", "", ""],
     mask_strips: false,
 };
 
@@ -187,7 +201,7 @@ static OTHERS: [Class; 7] = [
 ];
 
 fn all() -> impl Iterator<Item = &'static Class> {
-    [&BERT, &ROBERTA, &OWN].into_iter().chain(&OTHERS)
+    [&BERT, &ROBERTA, &OWN, &MARIAN].into_iter().chain(&OTHERS)
 }
 
 /// The class of this name, with or without the `Fast` of older files.
@@ -237,6 +251,12 @@ pub(super) fn ends(
             asset,
             &format!("$A:0 {eos}:0"),
             &format!("$A:0 {eos}:0 $B:0 {eos}:0"),
+            vec![(eos.clone(), id(&eos)?)],
+        ),
+        Ends::Marian => template(
+            asset,
+            &format!("$A:0 {eos}:0"),
+            &format!("$A:0 $B:0 {eos}:0"),
             vec![(eos.clone(), id(&eos)?)],
         ),
         Ends::Asked => asked(inner, asset, settings),

@@ -18,11 +18,12 @@ impl Tokenizer {
         let readable = |pieces: &[String]| -> String {
             pieces.iter().map(|piece| display::readable(self.kind(), piece)).collect()
         };
-        match self.inner.get_decoder() {
+        let text = match self.inner.get_decoder() {
             None => pieces.join(" "),
             Some(decoder) if !is_safe(decoder) => readable(&pieces),
             Some(decoder) => decoder.decode(pieces.clone()).unwrap_or_else(|_| readable(&pieces)),
-        }
+        };
+        if self.lookup.is_some() { text.trim().to_owned() } else { text }
     }
 
     /// Decodes ids as they come.

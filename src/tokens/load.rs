@@ -10,7 +10,7 @@ use tokenizers::{
 
 use super::class::{self, Class, Pieces, SPECIAL, Vocabulary};
 use super::settings::Settings;
-use super::{byte_level, charsmap, pieces, wordpiece};
+use super::{byte_level, charsmap, marian, pieces, wordpiece};
 use crate::error::{Error, Result};
 use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
@@ -36,6 +36,10 @@ pub(super) struct Loaded {
     pub inner: Inner,
     pub special: Special,
     pub notes: Vec<String>,
+    /// Ids that are not those of `inner`.
+    pub lookup: Option<marian::Lookup>,
+    /// Of the side that is written.
+    pub target: Option<Box<Loaded>>,
 }
 
 pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
@@ -53,10 +57,15 @@ pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
             }
             inner
         }
+        None if marian::is_meant(files, settings.class) => {
+            let unsaid = settings.class.is_none();
+            let from = made(&class::MARIAN, "source.spm and vocab.json", &settings, unsaid);
+            return Ok(Loaded { notes: vec![from], ..marian::open(files, &mut settings)? });
+        }
         None => from_vocabulary(files, &mut settings, &mut notes)?,
     };
     let special = special(&inner, &settings);
-    Ok(Loaded { inner, special, notes })
+    Ok(Loaded { inner, special, notes, lookup: None, target: None })
 }
 
 pub(super) fn read(asset: &Asset) -> Result<std::borrow::Cow<'static, [u8]>> {
@@ -136,7 +145,10 @@ fn source<'a>(files: &'a TokenizerFiles, class: Option<&Class>) -> Result<Source
     };
     by_choice.into_iter().flatten().next().ok_or_else(|| {
         if let Some(vocab) = &files.vocab_json {
-            return Error::checkpoint(vocab.path(), "has no merges.txt beside it");
+            return Error::checkpoint(
+                vocab.path(),
+                "has no merges.txt beside it, and no source.spm",
+            );
         }
         Error::checkpoint(
             "tokenizer.json",
@@ -235,7 +247,7 @@ fn add_all(
     Ok(())
 }
 
-fn add(inner: &mut Inner, token: AddedToken, asset: &Asset) -> Result<()> {
+pub(super) fn add(inner: &mut Inner, token: AddedToken, asset: &Asset) -> Result<()> {
     let failed = |why: tokenizers::Error| Error::checkpoint(asset.path(), why.to_string());
     inner.add_tokens([token]).map(|_| ()).map_err(failed)
 }

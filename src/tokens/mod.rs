@@ -29,6 +29,7 @@ mod input;
 mod kind;
 mod limit;
 mod load;
+mod marian;
 mod own_pieces;
 mod pieces;
 mod settings;

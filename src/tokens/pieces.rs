@@ -76,8 +76,10 @@ pub(super) struct Normalizer {
 
 /// Kinds of pieces that are more than pieces: never merged, never learnt.
 pub(super) const NORMAL: i32 = 1;
-const CONTROL: i32 = 3;
+pub(super) const UNKNOWN: i32 = 2;
+pub(super) const CONTROL: i32 = 3;
 pub(super) const USER_DEFINED: i32 = 4;
+pub(super) const UNUSED: i32 = 5;
 
 impl Model {
     /// Pieces that stand beside the vocabulary: control pieces are special, those that the user
@@ -97,6 +99,17 @@ impl Model {
     }
 }
 
+/// A SentencePiece model from its file.
+pub(super) fn parse(asset: &Asset) -> Result<Model> {
+    let failed =
+        |why: &str| Error::checkpoint(asset.path(), format!("not a SentencePiece model: {why}"));
+    let model = Model::decode(&*read_asset(asset)?).map_err(|why| failed(&why.to_string()))?;
+    match model.pieces.is_empty() {
+        true => Err(failed("it holds no pieces")),
+        false => Ok(model),
+    }
+}
+
 /// The tokenizer without special tokens, and the tokens that the model puts beside its vocabulary.
 pub(super) fn read(
     asset: &Asset,
@@ -104,11 +117,7 @@ pub(super) fn read(
     settings: &mut Settings,
 ) -> Result<(Inner, Vec<AddedToken>)> {
     let failed = |why: String| Error::checkpoint(asset.path(), why);
-    let model = Model::decode(&*read_asset(asset)?)
-        .map_err(|why| failed(format!("not a SentencePiece model: {why}")))?;
-    if model.pieces.is_empty() {
-        return Err(failed("not a SentencePiece model: it holds no pieces".into()));
-    }
+    let model = parse(asset)?;
     let kind = match class.vocabulary {
         Vocabulary::Pieces(kind) => kind,
         _ => Pieces::Own,

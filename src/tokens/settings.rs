@@ -30,6 +30,8 @@ pub(super) struct Settings {
     pub split_punctuation: bool,
     pub add_bos: bool,
     pub add_eos: bool,
+    /// `separate_vocabs` of Marian.
+    pub separate: bool,
     /// `extra_ids` of T5.
     pub extra_ids: Option<u64>,
     /// Special tokens by their key, as the files describe them.
@@ -84,6 +86,7 @@ impl Settings {
         self.split_punctuation = flag("split_by_punct")?.unwrap_or(false);
         self.add_bos = flag("add_bos_token")?.unwrap_or(false);
         self.add_eos = flag("add_eos_token")?.unwrap_or(false);
+        self.separate = flag("separate_vocabs")?.unwrap_or(false);
         self.extra_ids =
             match raw.get("extra_ids") {
                 None | Some(Value::Null) => None,

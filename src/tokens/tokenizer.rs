@@ -3,7 +3,7 @@
 use super::input::{Input, join, not_blank, place};
 use super::kind::{self, Behaviour, Kind};
 use super::words::{self, Span};
-use super::{Encoding, Limit, Token, display, load};
+use super::{Encoding, Limit, Token, display, load, marian};
 use crate::error::{Error, Result};
 use crate::hub::TokenizerFiles;
 
@@ -14,11 +14,14 @@ pub struct Tokenizer {
     kind: Kind,
     special: load::Special,
     notes: Vec<String>,
+    /// Ids by name, where they are not those of `inner`.
+    pub(super) lookup: Option<marian::Lookup>,
+    target: Option<Box<Self>>,
 }
 
 impl Tokenizer {
     /// Opens a tokenizer from `tokenizer.json`, or else from `vocab.txt`, from `vocab.json` with
-    /// `merges.txt`, or from a SentencePiece model, with what `tokenizer_config.json` and the
+    /// `merges.txt` or `source.spm`, or from a SentencePiece model, with what `tokenizer_config.json` and the
     /// model's `config.json` say of its class. Padding and truncation that `tokenizer.json` asks
     /// for are switched off.
     ///
@@ -26,8 +29,18 @@ impl Tokenizer {
     /// [`Error::Checkpoint`] when a file is missing, malformed, or contradicts another;
     /// [`Error::Io`] when one cannot be read.
     pub fn open(files: &TokenizerFiles) -> Result<Self> {
-        let load::Loaded { inner, special, notes } = load::open(files)?;
-        Ok(Self { kind: kind::kind(&inner), inner, special, notes })
+        load::open(files).map(Self::of)
+    }
+
+    fn of(loaded: load::Loaded) -> Self {
+        let load::Loaded { inner, special, notes, lookup, target } = loaded;
+        let target = target.map(|target| Box::new(Self::of(*target)));
+        Self { kind: kind::kind(&inner), inner, special, notes, lookup, target }
+    }
+
+    /// The tokenizer of the text that the model writes, where it is not this one (Marian).
+    pub fn target(&self) -> Option<&Self> {
+        self.target.as_deref()
     }
 
     /// How it cuts words.
@@ -57,12 +70,22 @@ impl Tokenizer {
 
     /// How many tokens there are, added ones included.
     pub fn vocab_size(&self) -> usize {
-        self.inner.get_vocab_size(true)
+        self.lookup.as_ref().map_or_else(|| self.inner.get_vocab_size(true), marian::Lookup::len)
     }
 
     /// The piece of an id.
     pub fn piece(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id)
+        match &self.lookup {
+            Some(lookup) => lookup.piece(id),
+            None => self.inner.id_to_token(id),
+        }
+    }
+
+    fn id(&self, piece: &str) -> Option<u32> {
+        match &self.lookup {
+            Some(lookup) => lookup.id(piece),
+            None => self.inner.token_to_id(piece),
+        }
     }
 
     /// Tokenizes one input, with the special tokens that the model expects.
@@ -90,8 +113,7 @@ impl Tokenizer {
 
     fn text(&self, text: &str) -> Result<Encoding> {
         not_blank("text", text)?;
-        let raw = self.run("text", text)?;
-        let mut tokens = self.tokens(&raw, &[text]);
+        let mut tokens = self.read("text", &[text])?;
         let spans = words::assign(&mut tokens, 0, &words::split(text));
         Ok(Encoding { tokens, texts: vec![text.to_owned()], cut: 0, words: vec![spans] })
     }
@@ -99,8 +121,7 @@ impl Tokenizer {
     fn pair(&self, a: &str, b: &str) -> Result<Encoding> {
         not_blank("text", a)?;
         not_blank("text_b", b)?;
-        let raw = self.run("text", (a, b))?;
-        let mut tokens = self.tokens(&raw, &[a, b]);
+        let mut tokens = self.read("text", &[a, b])?;
         let spans = [a, b]
             .iter()
             .enumerate()
@@ -115,13 +136,12 @@ impl Tokenizer {
     fn words(&self, words: &[String]) -> Result<Encoding> {
         let (text, spans) = join(words)?;
         if !matches!(self.kind, Kind::WordPiece | Kind::WordLevel) {
-            let raw = self.run("words", text.as_str())?;
-            let mut tokens = self.tokens(&raw, &[&text]);
+            let mut tokens = self.read("words", &[&text])?;
             let spans = words::assign(&mut tokens, 0, &spans);
             return Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] });
         }
         let raw = self.run("words", words)?;
-        let mut tokens = self.tokens(&raw, &[]);
+        let mut tokens = self.tokens(&raw);
         for (token, word) in tokens.iter_mut().zip(raw.get_word_ids()) {
             let Some(span) = word.and_then(|word| spans.get(word as usize)) else { continue };
             token.offsets.0 += span.start;
@@ -183,7 +203,7 @@ impl Tokenizer {
     }
 
     fn piece_token(&self, piece: &str) -> Result<Token> {
-        let known = self.inner.token_to_id(piece);
+        let known = self.id(piece);
         let Some(id) = known.or(self.special.unknown) else {
             let why = format!("`{piece}` is not in the vocabulary, which has no unknown token");
             return Err(Error::input("tokens", why));
@@ -209,10 +229,11 @@ impl Tokenizer {
         if Some(id) == self.special.unknown {
             return self.unknown_text();
         }
-        match self.inner.get_added_vocabulary().simple_id_to_token(id) {
-            Some(text) => text,
-            None => display::readable(self.kind, piece),
-        }
+        let added = match self.lookup {
+            Some(_) => None, // ids of `inner` are others; nothing added has a marker in it
+            None => self.inner.get_added_vocabulary().simple_id_to_token(id),
+        };
+        added.unwrap_or_else(|| display::readable(self.kind, piece))
     }
 
     fn run<'s>(
@@ -225,13 +246,37 @@ impl Tokenizer {
             .map_err(|why| Error::input(place, format!("cannot be tokenized: {why}")))
     }
 
-    /// Without words; the unknown are marked where `texts` are given.
-    fn tokens(&self, raw: &tokenizers::Encoding, texts: &[&str]) -> Vec<Token> {
+    /// One text or two, without words.
+    fn read(&self, place: &str, texts: &[&str]) -> Result<Vec<Token>> {
+        let apart = |text| match self.lookup {
+            Some(_) => marian::split_code(text),
+            None => ("", text),
+        };
+        let parts: Vec<(&str, &str)> = texts.iter().copied().map(apart).collect();
+        let raw = match parts.as_slice() {
+            [(_, a), (_, b)] => self.run(place, (*a, *b)),
+            _ => self.run(place, parts.first().map_or("", |(_, text)| text)),
+        }?;
+        let mut tokens = self.tokens(&raw);
+        for (sequence, (code, _)) in parts.iter().enumerate().filter(|(_, one)| !one.0.is_empty()) {
+            let token = self.piece_token(code)?;
+            marian::put_code(&mut tokens, sequence, code, token);
+        }
+        self.mark_unknown(&mut tokens, texts);
+        Ok(tokens)
+    }
+
+    /// Without words, and without what was typed for the unknown.
+    fn tokens(&self, raw: &tokenizers::Encoding) -> Vec<Token> {
         let sequences = raw.get_sequence_ids();
-        let mut tokens: Vec<Token> = (0..raw.len())
+        let id = |i: usize| match &self.lookup {
+            Some(lookup) => lookup.id(&raw.get_tokens()[i]).unwrap_or(lookup.unknown),
+            None => raw.get_ids()[i],
+        };
+        (0..raw.len())
             .map(|i| Token {
-                text: self.shown(raw.get_ids()[i], &raw.get_tokens()[i]),
-                id: Some(raw.get_ids()[i]),
+                text: self.shown(id(i), &raw.get_tokens()[i]),
+                id: Some(id(i)),
                 type_id: raw.get_type_ids()[i],
                 sequence: sequences[i],
                 word: None,
@@ -239,9 +284,7 @@ impl Tokenizer {
                 special: raw.get_special_tokens_mask()[i] == 1,
                 unknown: None,
             })
-            .collect();
-        self.mark_unknown(&mut tokens, texts);
-        tokens
+            .collect()
     }
 
     fn mark_unknown(&self, tokens: &mut [Token], texts: &[&str]) {
