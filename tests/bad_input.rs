@@ -275,6 +275,35 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
 }
 
 #[test]
+fn distances_of_deberta_that_cannot_be_are_refused_and_those_below_1_mean_none() {
+    let of = || Variant::of("deberta_v2_model");
+    let whole = "a whole number up to 1048576";
+    for key in ["position_buckets", "max_relative_positions"] {
+        for value in [json!(1 << 21), json!(1e30), json!(8.5), json!("8"), json!([8]), json!(true)]
+        {
+            let (line, code) = of().set(key, value.clone()).refusal();
+            let want = if value.is_number() { whole } else { "a number" };
+            let want = format!("/config.json: `{key}`: expected {want}, found {value}");
+            assert_eq!((line, code), (want, 4));
+        }
+    }
+    // a table of other distances than the config says
+    let (line, code) = of().set("position_buckets", json!(9)).refusal();
+    assert!(line.contains("is [16, 32], expected [18, 32]") && code == 4, "{line}");
+    for none in [json!(-1), json!(0), json!(null)] {
+        // no bucket for each of many distances: every distance up to the longest text has its own
+        let (line, code) = of().set("position_buckets", none.clone()).refusal();
+        assert!(line.contains("is [16, 32], expected [128, 32]") && code == 4, "{line}");
+        let variant = of().set("max_relative_positions", none);
+        loads_the_same("deberta_v2_model", vec![("no furthest distance", variant)]);
+    }
+    let near = of().set("max_relative_positions", json!(9));
+    let probs =
+        |variant: Variant| numbers_of(&variant.open().expect("loads"), "deberta_v2_model").0;
+    assert!(probs(near) != probs(of()), "the furthest distance counts");
+}
+
+#[test]
 fn configs_that_are_no_json_object() {
     for (text, want) in [
         ("", "not a model config"),
