@@ -7,7 +7,6 @@ use super::attention::Pass;
 use super::block::{Block, Convolve};
 use super::cache::{Cache, Memory};
 use super::embed::Embeddings;
-use super::intervene;
 use super::ops::Norm;
 use crate::error::{Error, Result};
 use crate::tokens::Batch;
@@ -58,10 +57,7 @@ impl Layers {
         let before = run.cache.as_ref().map(|cache| real_tokens(cache.mask()));
         let positions = self.positions(batch, before.as_deref());
         let visible = match &mut run.cache {
-            None => {
-                intervene::check(run.interventions, self.stack, batch.ids.ncols())?;
-                batch.mask.clone()
-            }
+            None => batch.mask.clone(),
             Some(cache) => {
                 cache.extend(&batch.mask)?;
                 cache.mask().clone()

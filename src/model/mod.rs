@@ -147,13 +147,15 @@ impl Model {
     /// change what passes.
     ///
     /// # Errors
-    /// [`Error::Input`] for an empty batch and for ids or lengths beyond the model.
+    /// [`Error::Input`] for an empty batch and for ids or lengths beyond the model,
+    /// [`Error::Array`] for an intervention at a position that the batch does not have.
     pub fn forward(
         &self,
         batch: &Batch,
         recorder: &mut Recorder,
         interventions: &[Intervention],
     ) -> Result<Tensor> {
+        intervene::check(interventions, self.layers.stack, batch.ids.ncols())?;
         let global = self.global_queries(batch)?;
         let global: Vec<bool> = global.iter().flatten().map(|&mark| mark != 0).collect();
         let run = Run { global: &global, memory: None, cache: None, recorder, interventions };

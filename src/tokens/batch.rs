@@ -38,6 +38,19 @@ impl Batch {
         Self { ids, mask, type_ids, global: None, lengths }
     }
 
+    /// The same padded on the left, as prompts are that a model goes on from.
+    pub fn padded_left(encodings: &[Encoding], pad_id: u32) -> Self {
+        let mut batch = Self::new(encodings, pad_id);
+        for (b, &length) in batch.lengths.iter().enumerate() {
+            for array in [&mut batch.ids, &mut batch.mask, &mut batch.type_ids] {
+                let row: Vec<u32> = array.row(b).to_vec();
+                let turned = row[length..].iter().chain(&row[..length]);
+                array.row_mut(b).iter_mut().zip(turned).for_each(|(to, from)| *to = *from);
+            }
+        }
+        batch
+    }
+
     /// Ids `[B, T]` with their mask, 1 for a real token, 0 for padding on either side; all of token
     /// type 0.
     pub fn from_ids(ids: Array2<u32>, mask: Array2<u32>) -> Self {
