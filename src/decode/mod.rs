@@ -1,10 +1,18 @@
-//! Logits → tokens → texts: which token to take, by temperature and seed, and writing with a cache.
+//! Logits → tokens → texts: which token to take, by temperature and seed; masks filled with them;
+//! texts written with a cache.
 
+pub mod fill;
 mod filters;
+pub mod lens;
+pub mod order;
 pub mod sampler;
 pub mod sampling;
+mod spell;
 pub mod writer;
 
+pub use fill::{Candidates, Filled, Filler, Step};
+pub use lens::Reading;
+pub use order::Order;
 pub use sampler::{Choice, Sampler};
 pub use sampling::Sampling;
 pub use writer::{End, Start, Until, Writer, Writing, Written};

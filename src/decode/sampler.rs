@@ -69,12 +69,10 @@ impl Sampler {
     /// # Errors
     /// [`Error::Array`] where a logit is not a number or +∞, or no token may be taken.
     pub fn choose(&mut self, logits: &[f32], so_far: &[u32]) -> Result<Choice> {
-        let penalized = self.penalized(logits, so_far)?;
-        let (id, probabilities) = if self.sampling.temperature == 0.0 {
-            (likeliest(&penalized), softmax(&penalized))
-        } else {
-            let probabilities = self.heated(penalized);
-            (self.draw(&probabilities), probabilities)
+        let probabilities = self.reported(logits, so_far)?;
+        let id = match self.sampling.temperature {
+            0.0 => likeliest(&probabilities),
+            _ => self.draw(&probabilities),
         };
         let mut alternatives = top(&probabilities, self.alternatives.saturating_add(1));
         alternatives.retain(|(other, _)| *other as usize != id);
@@ -92,13 +90,22 @@ impl Sampler {
     /// # Errors
     /// As [`Sampler::choose`].
     pub fn probabilities(&self, logits: &[f32], so_far: &[u32]) -> Result<Vec<f64>> {
-        let penalized = self.penalized(logits, so_far)?;
+        let probabilities = self.reported(logits, so_far)?;
         if self.sampling.temperature > 0.0 {
-            return Ok(self.heated(penalized));
+            return Ok(probabilities);
         }
-        let mut one = vec![0.0; penalized.len()];
-        one[likeliest(&penalized)] = 1.0;
+        let mut one = vec![0.0; probabilities.len()];
+        one[likeliest(&probabilities)] = 1.0;
         Ok(one)
+    }
+
+    /// The distribution that a [`Choice`] reports.
+    pub(super) fn reported(&self, logits: &[f32], so_far: &[u32]) -> Result<Vec<f64>> {
+        let penalized = self.penalized(logits, so_far)?;
+        Ok(match self.sampling.temperature {
+            0.0 => softmax(&penalized),
+            _ => self.heated(penalized),
+        })
     }
 
     /// The logits as far as they depend on the tokens, at least one of them finite.
@@ -162,9 +169,9 @@ impl Sampler {
 }
 
 /// The first of the largest.
-fn likeliest(logits: &[f64]) -> usize {
-    let most = largest(logits);
-    logits.iter().position(|&logit| logit == most).unwrap_or(0)
+fn likeliest(probabilities: &[f64]) -> usize {
+    let most = largest(probabilities);
+    probabilities.iter().position(|&one| one == most).unwrap_or(0)
 }
 
 /// The `count` largest of the probabilities above 0, largest first, equal ones by id.

@@ -88,6 +88,11 @@ impl Tokenizer {
         }
     }
 
+    /// The piece of an id as [`Token::text`] has it.
+    pub fn readable(&self, id: u32) -> Option<String> {
+        Some(self.shown(id, &self.piece(id)?))
+    }
+
     /// Tokenizes one input, with the special tokens that the model expects.
     ///
     /// # Errors
@@ -186,12 +191,12 @@ impl Tokenizer {
     }
 
     /// Whether pieces bring the spaces between words along.
-    fn spaced(&self) -> bool {
+    pub(crate) fn spaced(&self) -> bool {
         matches!(self.kind, Kind::ByteLevelBpe | Kind::Bpe | Kind::Unigram)
     }
 
     /// What a piece writes, and whether it continues the piece before it.
-    fn written(&self, piece: &str) -> (String, bool) {
+    pub(crate) fn written(&self, piece: &str) -> (String, bool) {
         if self.spaced() {
             let text = display::readable(self.kind, piece);
             let word = text.strip_prefix(' ');
