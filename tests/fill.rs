@@ -257,8 +257,11 @@ fn filled_texts_are_spelt_as_typed() {
     assert_eq!(spelt("bert", "[MASK] [MASK] ran", &["play", "##ing"]), "playing ran");
     assert_eq!(spelt("bert", "[MASK]", &["##s"]), "s");
     // pieces that bring their space along, or do not
-    assert_eq!(spelt("roberta", "A<mask> day <mask>s", &["Ġthe", "ing"]), "A the dayings");
+    assert_eq!(spelt("roberta", "A<mask> day <mask>s", &["Ġthe", "ing"]), "A the day ings");
     assert_eq!(spelt("roberta", "<mask> day", &["Ġthe"]), "the day");
+    // this mask leaves the space before it a token, the next one takes it along
+    assert_eq!(spelt("roberta", "A <mask> day", &["ing"]), "A ing day");
+    assert_eq!(spelt("modernbert", "A [MASK] day", &["ing"]), "Aing day");
     assert_eq!(spelt("modernbert", "A [MASK] day", &["Ġthe"]), "A the day");
 }
 
@@ -292,7 +295,7 @@ fn what_cannot_be_filled_is_refused() {
         assert_eq!(error.exit_code(), 4);
         assert!(error.to_string().contains(want), "{error}");
     };
-    refuse("bert_seqcls", "masked-LM head, but this is a checkpoint for `sequence-");
+    refuse("bert_seqcls", "no masked-LM head to fill masks with, it is of the kind `sequence-");
     refuse("bert_model", "`encoder`; one that has it is bert-base-uncased");
     refuse("bert_mlm", "without a tokenizer");
 }

@@ -76,8 +76,8 @@ impl<'m> Filler<'m> {
         let task = model.config().task;
         if task != Task::MaskedLm {
             return Err(wrong(format!(
-                "filling masks takes a masked-LM head, but this is a checkpoint for `{}`; one that \
-                 has it is bert-base-uncased",
+                "has no masked-LM head to fill masks with, it is of the kind `{}`; one that has it \
+                 is bert-base-uncased",
                 task.name()
             )));
         }

@@ -60,7 +60,7 @@ impl Filler<'_> {
         let mut recorder =
             Recorder::new().keep(Site::Embedding, Keep::All).keep(Site::Residual, Keep::All);
         self.model.forward(batch, &mut recorder, &[])?;
-        let trace = recorder.into_trace();
+        let trace = recorder.into_trace()?;
         let layers = (0..self.model.config().layers()).map(|layer| (layer, Site::Residual));
         let sites = std::iter::once((0, Site::Embedding)).chain(layers);
         let states = sites.map(|(layer, site)| {

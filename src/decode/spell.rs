@@ -32,7 +32,8 @@ impl Filler<'_> {
 
     /// The text of each sequence as it was typed, with `ids` [T] in place of its masks: of a
     /// vocabulary whose pieces bring their spaces along, a piece decides itself whether a space is
-    /// before it; one that continues a word is written onto what is before it.
+    /// before it, unless that was a token before the mask; of others, one that continues a word is
+    /// written onto what is before it.
     pub fn spell(&self, encoding: &Encoding, ids: &[u32]) -> Vec<String> {
         let spell = |(sequence, text): (usize, &String)| self.spelt(encoding, ids, sequence, text);
         encoding.texts.iter().enumerate().map(spell).collect()
@@ -51,11 +52,11 @@ impl Filler<'_> {
             done = end;
             let piece = self.tokenizer.piece(id).unwrap_or_default();
             let (written, continues) = self.tokenizer.written(&piece);
-            if continues || spaced {
-                spelt.truncate(spelt.trim_end().len());
-            }
-            if spaced && !continues && !spelt.is_empty() {
-                spelt.push(' ');
+            let apart = spelt.is_empty() || spelt.ends_with(char::is_whitespace);
+            match (spaced, continues) {
+                (true, false) if !apart => spelt.push(' '),
+                (false, true) => spelt.truncate(spelt.trim_end().len()),
+                _ => {}
             }
             spelt += &written;
         }

@@ -6,6 +6,7 @@ mod choice;
 mod console;
 mod convert;
 mod export;
+mod fill;
 mod inspect;
 mod lines;
 mod pictures;
@@ -50,12 +51,14 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
     };
     match &command {
         Command::View(args) => usage::refuse_loose_words(program, &args.input)?,
+        Command::Fill(args) => usage::refuse_loose_words("attnviz fill", &args.input)?,
         Command::Export(args) => usage::refuse_loose_words("attnviz export", &args.input)?,
         _ => {}
     }
     let console = Console::new(command.talk());
     let done = match command {
         Command::View(args) => view::run(&args, &console),
+        Command::Fill(args) => fill::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
         Command::Convert(args) => convert::run(args, &console),

@@ -1,7 +1,7 @@
 //! The attention of one input → a folder of pictures.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use attnviz::analysis::{merge_words, without_special};
 use attnviz::output::{Manifest, OutputFolder, slug};
@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::args::{ChoiceArgs, PictureArgs, ViewArgs};
+use super::args::{ChoiceArgs, InputArgs, PictureArgs, RunArgs};
 
 /// Where the weights come from, for titles and the manifest.
 pub struct Source {
@@ -28,6 +28,15 @@ pub struct Named {
     pub text: String,
     /// What to say in the manifest and under the pictures.
     pub notes: Vec<String>,
+}
+
+/// Where the folder goes and what is in it.
+pub struct Target<'a> {
+    pub out: &'a Path,
+    pub force: bool,
+    pub picture: &'a PictureArgs,
+    /// What decides what is in the pictures, for the manifest.
+    pub arguments: Map<String, Value>,
 }
 
 /// What was written.
@@ -141,27 +150,28 @@ fn nothing(only: &[Picture]) -> Error {
     Error::Usage { flag: "--only".into(), want, found: found.join(",") }
 }
 
-/// Draws everything into the input's folder under `args.out`.
+/// Draws everything into the input's folder under `target.out`.
 pub fn draw(
-    args: &ViewArgs,
+    target: Target<'_>,
     source: &Source,
     named: &Named,
     shown: &Shown<'_>,
     engine: &TextEngine,
 ) -> Result<Written> {
-    let mut formats = args.picture.format.clone();
+    let picture = target.picture;
+    let mut formats = picture.format.clone();
     formats.sort_by_key(|format| format.extension());
     formats.dedup();
-    let style = style(&args.picture);
+    let style = style(picture);
     let ranges = style.scale.resolve(&shown.attention);
     let notes: Vec<String> = shown.notes.iter().chain(&named.notes).cloned().collect();
-    let jobs = jobs(&shown.attention, &formats, &args.picture.only);
+    let jobs = jobs(&shown.attention, &formats, &picture.only);
     if jobs.is_empty() {
-        return Err(nothing(&args.picture.only));
+        return Err(nothing(&picture.only));
     }
     let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
-    let manifest = manifest(args, source, named, shown, (&notes, &files));
-    let folder = OutputFolder::claim(&args.out, &slug(&named.text), manifest, args.force)?;
+    let manifest = manifest(target.arguments, source, named, shown, (&notes, &files));
+    let folder = OutputFolder::claim(target.out, &slug(&named.text), manifest, target.force)?;
     let drawing = Drawing { model: &source.model, shown, notes, style, ranges, engine };
     jobs.par_iter()
         .try_for_each(|(name, job, format)| folder.write(name, &drawing.render(job, *format)?))?;
@@ -179,7 +189,7 @@ pub fn draw(
 
 /// What made the pictures, with the notes and file names that go with them.
 fn manifest(
-    args: &ViewArgs,
+    arguments: Map<String, Value>,
     source: &Source,
     named: &Named,
     shown: &Shown<'_>,
@@ -187,7 +197,7 @@ fn manifest(
 ) -> Manifest {
     Manifest {
         dtype: source.dtype.clone(),
-        arguments: arguments(args),
+        arguments,
         tokens: tokens(&shown.attention.queries, &shown.attention.keys),
         lost: lost(shown),
         notes: notes.to_vec(),
@@ -254,14 +264,18 @@ pub fn style(args: &PictureArgs) -> Style {
 }
 
 /// The options that decide what is in the pictures.
-fn arguments(args: &ViewArgs) -> Map<String, Value> {
-    let (choice, picture, run) = (&args.choice, &args.picture, &args.run);
+pub fn arguments(
+    input: &InputArgs,
+    choice: &ChoiceArgs,
+    picture: &PictureArgs,
+    run: &RunArgs,
+) -> Map<String, Value> {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| map.insert(key.into(), value);
     put("layers", choice.layers.as_ref().map(|given| given.text.clone()).into());
     put("heads", choice.heads.as_ref().map(|given| given.text.clone()).into());
     put("words", choice.words.into());
-    put("spans", args.input.spans.as_ref().map(|spans| spans.to_string()).into());
+    put("spans", input.spans.as_ref().map(|spans| spans.to_string()).into());
     put("no_special", choice.no_special.into());
     put("cmap", picture.cmap.name().into());
     put("scale", picture.scale.text.clone().into());

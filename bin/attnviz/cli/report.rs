@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::console::one_line;
 use super::pictures::{Named, Source, Written};
 
-const WIDTH: usize = 80;
+pub const WIDTH: usize = 80;
 /// Heads of one pattern that are listed unless all are asked for: the strongest.
 const SHOWN: usize = 6;
 
@@ -102,27 +102,11 @@ impl Report {
         let mut text = header(&self.model, model);
         let count = format!("{}: ", many(self.tokens.len(), "token"));
         text += &wrapped(&count, self.tokens.iter().map(listed));
-        text += &format!("{}/\n  {}\n\n", self.folder(), self.files());
+        text += &format!("{}/\n  {}\n\n", self.folder(), files(&self.written));
         text += &self.link_list();
         text.push('\n');
         text += &self.pattern_list(if all { usize::MAX } else { SHOWN });
         text
-    }
-
-    /// What is in the folder.
-    pub fn files(&self) -> String {
-        let written = &self.written;
-        let mut parts = Vec::new();
-        if written.heads > 0 {
-            parts.push(many(written.heads, "head"));
-        }
-        if written.grid {
-            parts.push("a grid".into());
-        }
-        if written.means > 0 {
-            parts.push(many(written.means, "layer mean"));
-        }
-        parts.join(", ")
     }
 
     fn link_list(&self) -> String {
@@ -182,7 +166,7 @@ impl Report {
 
 /// A token in a list with spaces between: what an unknown one stood for is in parentheses, the
 /// space that begins a word is left out.
-fn listed(token: &Token) -> String {
+pub fn listed(token: &Token) -> String {
     one_line(&match &token.unknown {
         Some(typed) => format!("{}({typed})", token.text),
         None if token.text.trim().is_empty() => token.text.clone(),
@@ -209,6 +193,21 @@ pub fn header(name: &str, model: Option<&Model>) -> String {
     )
 }
 
+/// What is in a folder.
+pub fn files(written: &Written) -> String {
+    let mut parts = Vec::new();
+    if written.heads > 0 {
+        parts.push(many(written.heads, "head"));
+    }
+    if written.grid {
+        parts.push("a grid".into());
+    }
+    if written.means > 0 {
+        parts.push(many(written.means, "layer mean"));
+    }
+    parts.join(", ")
+}
+
 pub fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -219,7 +218,7 @@ fn commas(items: impl ExactSizeIterator<Item = String>) -> impl Iterator<Item = 
 }
 
 /// Items after a start, wrapped and indented under the first one.
-fn wrapped(start: &str, items: impl IntoIterator<Item = String>) -> String {
+pub fn wrapped(start: &str, items: impl IntoIterator<Item = String>) -> String {
     let indent = start.width().min(WIDTH / 3);
     let (mut text, mut column) = (start.to_owned(), start.width());
     for (i, item) in items.into_iter().enumerate() {

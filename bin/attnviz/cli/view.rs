@@ -15,7 +15,7 @@ use super::args::ViewArgs;
 use super::batch;
 use super::choice::choose;
 use super::console::{Console, set_threads};
-use super::pictures::{Named, Shown, Source, by_words, draw};
+use super::pictures::{Named, Shown, Source, Target, arguments, by_words, draw};
 use super::report::Report;
 use super::session;
 
@@ -123,7 +123,13 @@ pub fn one(
 ) -> Result<Report> {
     let words = by_words(attention, names);
     let shown = Shown::new(&args.choice, attention, &words);
-    let written = draw(args, source, named, &shown, engine)?;
+    let target = Target {
+        out: &args.out,
+        force: args.force,
+        picture: &args.picture,
+        arguments: arguments(&args.input, &args.choice, &args.picture, &args.run),
+    };
+    let written = draw(target, source, named, &shown, engine)?;
     let mut links = links(&words);
     links.truncate(args.top.get());
     Ok(Report::new(source, named, attention, &words, links, patterns(attention), written))

@@ -1,9 +1,11 @@
 //! Every command with its flags, in groups that the commands share.
 
+mod fill;
 mod input;
 mod model;
 mod picture;
 mod run;
+mod sampling;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -13,10 +15,12 @@ use attnviz::export::FloatType;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
+pub use fill::FillArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
 pub use picture::{ChoiceArgs, PictureArgs};
 pub use run::{RunArgs, TalkArgs};
+pub use sampling::SamplingArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +30,7 @@ Examples:
   attnviz --model bert-base-uncased --layers 0-3,-1 --out pictures \"Some text\"
   attnviz --file texts.txt --batch-size 16
   attnviz --attention weights.npz --tokens tokens.json
+  attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
   attnviz convert bert-base-chinese ./bert-base-chinese --dtype f16
@@ -56,6 +61,9 @@ pub enum Command {
     /// Draw a heatmap for each attention head, and all of them in a grid
     #[command(arg_required_else_help = true)]
     View(Box<ViewArgs>),
+    /// Fill the masks of a text with the words that a masked language model expects
+    #[command(arg_required_else_help = true, after_help = fill::NOTES)]
+    Fill(Box<FillArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
@@ -76,6 +84,7 @@ impl Command {
     pub fn talk(&self) -> TalkArgs {
         match self {
             Self::View(args) => args.talk,
+            Self::Fill(args) => args.talk,
             Self::Export(args) => args.talk,
             Self::Inspect(args) => args.talk,
             Self::Convert(args) => args.talk,

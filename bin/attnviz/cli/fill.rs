@@ -1,0 +1,135 @@
+//! `attnviz fill`: words for the masks of a text.
+
+mod report;
+
+use attnviz::decode::{Candidates, Filled, Filler, Reading, Sampler, Sampling};
+use attnviz::output::prove_writable;
+use attnviz::picture::TextEngine;
+use attnviz::tokens::Encoding;
+use attnviz::{Attention, HeadWeights, Model, Result, Token};
+use ndarray::Axis;
+use serde_json::json;
+
+use super::args::FillArgs;
+use super::choice::choose;
+use super::console::Console;
+use super::pictures::{Shown, Target, Written, arguments, by_words, draw};
+use super::{session, view};
+use report::Report;
+
+/// Everything that was found out about one text.
+pub struct Found<'a> {
+    pub encoding: &'a Encoding,
+    pub sampling: Sampling,
+    pub masks: Vec<Candidates>,
+    pub layers: Vec<Reading>,
+    pub samples: Vec<Filled>,
+    pub written: Option<Written>,
+    pub notes: Vec<String>,
+}
+
+pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
+    let sampling = args.sampling.sampling(args.iterations > 0);
+    let sampler = Sampler::new(sampling.clone(), args.sampling.seed)?.alternatives(args.top.get());
+    if args.png {
+        prove_writable(&args.out)?;
+    }
+    let typed = session::input(&args.input)?;
+    let (model, engine) = session::open(&args.model, &args.run, console)?;
+    let filler = Filler::new(&model)?;
+    let renamed = filler.with_own_mask(&typed);
+    let input = renamed.as_ref().unwrap_or(&typed);
+    let encoding = session::encode_given(&model, input, &args.input, &args.run)?;
+    let mut notes = session::token_notes(&encoding);
+    if renamed.is_some() {
+        notes.push(format!("the mask of this model is {}, and read as that", filler.mask()));
+    }
+    for note in &notes {
+        console.note(note);
+    }
+    let mut found = Found {
+        masks: filler.candidates(&encoding, &sampling, args.top.get())?,
+        layers: match args.per_layer {
+            true => filler.lens(&encoding, &sampling, args.top.get())?,
+            false => Vec::new(),
+        },
+        samples: samples(args, &filler, &encoding, sampler, console)?,
+        encoding: &encoding,
+        sampling,
+        written: None,
+        notes,
+    };
+    if args.png {
+        let input = view::named(input, &encoding, found.notes.clone());
+        found.written = Some(pictures(args, &model, &filler, &encoding, &input, &engine)?);
+        for warning in engine.warnings() {
+            console.note(&warning);
+        }
+    }
+    let report = Report { args, model: &model, filler: &filler, input, found: &found };
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => format!("{:#}\n", report.json()),
+        (_, true) => report.quiet(),
+        _ => report.text(),
+    });
+    Ok(0)
+}
+
+fn samples(
+    args: &FillArgs,
+    filler: &Filler<'_>,
+    encoding: &Encoding,
+    mut sampler: Sampler,
+    console: &Console,
+) -> Result<Vec<Filled>> {
+    let bar = console.bar(args.sampling.samples.into(), "texts");
+    let filled = (0..args.sampling.samples).map(|_| {
+        let filled = filler.fill(encoding, args.fill_order, args.iterations as usize, &mut sampler);
+        bar.inc(1);
+        filled
+    });
+    let filled = filled.collect();
+    bar.finish_and_clear();
+    filled
+}
+
+/// The rows of the masks out of each head's matrix.
+fn pictures(
+    args: &FillArgs,
+    model: &Model,
+    filler: &Filler<'_>,
+    encoding: &Encoding,
+    named: &super::pictures::Named,
+    engine: &TextEngine,
+) -> Result<Written> {
+    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
+    let whole = view::attend(model, std::slice::from_ref(encoding), &chosen)?.remove(0);
+    let masks = filler.masks(encoding)?;
+    let rows = |one: &HeadWeights| HeadWeights {
+        head: one.head,
+        weights: one.weights.select(Axis(0), &masks),
+    };
+    let attention = Attention::new(
+        masks
+            .iter()
+            .enumerate()
+            .map(|(i, &at)| row(&encoding.tokens[at], i, masks.len()))
+            .collect(),
+        whole.keys,
+        whole.heads.iter().map(rows).collect(),
+        whole.head_counts,
+    )?;
+    let names: Vec<Vec<&str>> = (0..2).map(|sequence| encoding.words(sequence)).collect();
+    let words = by_words(&attention, &names);
+    let mut arguments = arguments(&args.input, &args.choice, &args.picture, &args.run);
+    arguments.insert("rows".into(), json!("masks"));
+    let target = Target { out: &args.out, force: args.force, picture: &args.picture, arguments };
+    let shown = Shown::new(&args.choice, &attention, &words);
+    draw(target, &view::source(model), named, &shown, engine)
+}
+
+/// A mask as the label of a row: numbered where there are several, never merged with another.
+fn row(mask: &Token, index: usize, count: usize) -> Token {
+    let text = if count > 1 { format!("{} {}", mask.text, index + 1) } else { mask.text.clone() };
+    Token { text, word: None, ..mask.clone() }
+}
