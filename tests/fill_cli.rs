@@ -202,7 +202,7 @@ fn what_cannot_be_filled_is_refused() {
         ("--fill-order", "random"),
         ("--iterations", "-2"),
         ("--top", "0"),
-        ("--heads", "L9H9"),
+        ("--heads", "L0H9"),
     ] {
         let png = if flag == "--heads" { "--png" } else { "-q" };
         refused("bert", &[TEXT, flag, value, png], 2, flag);

@@ -31,11 +31,11 @@ pub struct FillArgs {
         .try_map(|name| name.parse::<Order>()))]
     pub fill_order: Order,
     /// Mask and fill each mask again so many times (pseudo-Gibbs)
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=100_000))]
     pub iterations: u32,
     /// How many candidates to list per mask
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "5")]
     pub top: NonZeroUsize,
     /// List what the masked-LM head reads off each layer (logit lens)
     #[arg(long)]

@@ -8,22 +8,22 @@ use clap::Args;
 pub struct SamplingArgs {
     /// Divides the logits before the soft-max: 0 takes the likeliest token, below 1 favours likely
     /// ones, above 1 flattens; if not given, 1 where anything below asks for draws, else 0
-    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub temperature: Option<f64>,
     /// Draw from the N likeliest tokens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub top_k: Option<usize>,
     /// Draw from the fewest likeliest tokens that have this probability together
-    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub top_p: Option<f64>,
     /// Draw from the tokens at least this times as probable as the likeliest
-    #[arg(long, value_name = "P", allow_hyphen_values = true)]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub min_p: Option<f64>,
     /// Where random numbers begin: the same seed draws the same
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "0")]
     pub seed: u64,
     /// How many texts to draw
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "1")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub samples: u32,
 }
