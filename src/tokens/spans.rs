@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Encoding;
 use crate::error::{Error, Result};
 
 /// Words as spans of characters, by text: `[[0,2],[2,5]]`, or a list of such lists for a pair.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(from = "Typed", into = "Typed")]
 pub struct Spans(Vec<Vec<(usize, usize)>>);
 
 impl Spans {
@@ -26,16 +27,34 @@ impl Spans {
 }
 
 /// As they are typed: one list, or a list of each text's.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Typed {
+    One(Vec<(usize, usize)>),
+    Each(Vec<Vec<(usize, usize)>>),
+}
+
+impl From<Typed> for Spans {
+    fn from(typed: Typed) -> Self {
+        match typed {
+            Typed::One(spans) => Self(vec![spans]),
+            Typed::Each(lists) => Self(lists),
+        }
+    }
+}
+
+impl From<Spans> for Typed {
+    fn from(Spans(mut lists): Spans) -> Self {
+        match lists.pop() {
+            Some(one) if lists.is_empty() => Self::One(one),
+            last => Self::Each(lists.into_iter().chain(last).collect()),
+        }
+    }
+}
+
 impl fmt::Display for Spans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |spans: &Vec<(usize, usize)>| {
-            let spans = spans.iter().map(|(start, end)| format!("[{start},{end}]"));
-            format!("[{}]", spans.collect::<Vec<_>>().join(","))
-        };
-        match self.0.as_slice() {
-            [one] => f.write_str(&list(one)),
-            each => write!(f, "[{}]", each.iter().map(list).collect::<Vec<_>>().join(",")),
-        }
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -43,20 +62,10 @@ impl FromStr for Spans {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Given {
-            One(Vec<(usize, usize)>),
-            Each(Vec<Vec<(usize, usize)>>),
-        }
-        match serde_json::from_str(text) {
-            Ok(Given::One(spans)) => Ok(Self(vec![spans])),
-            Ok(Given::Each(lists)) => Ok(Self(lists)),
-            Err(_) => Err(Error::Usage {
-                flag: "--spans".into(),
-                want: "words as spans of characters, such as [[0,2],[2,5]]".into(),
-                found: text.to_owned(),
-            }),
-        }
+        serde_json::from_str(text).map_err(|_| Error::Usage {
+            flag: "--spans".into(),
+            want: "words as spans of characters, such as [[0,2],[2,5]]".into(),
+            found: text.to_owned(),
+        })
     }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Encoding, Input, group_by_length};
+use attnviz::tokens::{Batch, Encoding, Input, Spans, group_by_length};
 use attnviz::{Attention, Error, Result};
 use serde_json::{Value, json};
 
 use super::args::ViewArgs;
 use super::choice::choose;
 use super::console::Console;
-use super::lines::{self, place};
+use super::lines::{self, Given, place};
 use super::pictures::Source;
 use super::report::{Report, header, many};
 use super::session;
@@ -20,6 +20,7 @@ use super::view::{attend, named, one, source};
 struct Ready {
     number: usize,
     input: Input,
+    spans: Option<Spans>,
     encoding: Encoding,
 }
 
@@ -78,7 +79,10 @@ fn draw(
     engine: &TextEngine,
 ) -> Result<Report> {
     let notes = session::token_notes(&ready.encoding);
-    let named = named(&ready.input, &ready.encoding, notes);
+    let mut named = named(&ready.input, &ready.encoding, notes);
+    if let Some(spans) = &ready.spans {
+        named.input["spans"] = json!(spans);
+    }
     let names: Vec<Vec<&str>> = (0..2).map(|s| ready.encoding.words(s)).collect();
     one(args, source, &named, attention, &names, engine)
 }
@@ -92,9 +96,9 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let mut outcome = Outcome { path, console, results: Vec::new(), code: 0, bad: 0 };
     let mut ready = Vec::new();
     for line in read {
-        let encoded = line.input.and_then(|input| {
-            let encoding = session::encode(&model, &input, &args.run)?;
-            Ok(Ready { number: line.number, input, encoding })
+        let encoded = line.given.and_then(|Given { input, spans }| {
+            let encoding = session::encode_given(&model, &input, spans.as_ref(), &args.run)?;
+            Ok(Ready { number: line.number, input, spans, encoding })
         });
         match encoded {
             Ok(one) => ready.push(one),
@@ -109,7 +113,8 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let lengths: Vec<usize> = ready.iter().map(|one| one.encoding.len()).collect();
     for group in group_by_length(&lengths, args.many.batch_size.into()) {
         let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
-        let attentions = attend(&model, &encodings, &chosen)?;
+        let batch = Batch::new(&encodings, model.tokenizer()?.pad_id());
+        let attentions = attend(&model, &batch, &encodings, &chosen)?;
         for (&i, attention) in group.iter().zip(&attentions) {
             let drawn = draw(args, &source, &ready[i], attention, &engine);
             bar.suspend(|| outcome.tell(&ready[i], drawn));

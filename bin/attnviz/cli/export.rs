@@ -30,12 +30,13 @@ pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let (batch, about) = match (given, input) {
         (Some(batch), _) => (batch, Map::new()),
         (None, Some(input)) => {
-            let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
+            let encoding =
+                session::encode_given(&model, &input, args.input.spans.as_ref(), &args.run)?;
             for note in session::token_notes(&encoding) {
                 console.note(&note);
             }
             let about = about_text(&input, &encoding);
-            (Batch::new(&[encoding], model.tokenizer()?.pad_id()), about)
+            (session::batch(&model, &encoding, &args.input)?, about)
         }
         (None, None) => {
             return Err(Error::Output { path: args.out.clone(), why: "no input".into() });
@@ -97,6 +98,10 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
         ("attention_mask".to_owned(), whole(&batch.mask)?),
         ("token_type_ids".to_owned(), whole(&batch.type_ids)?),
     ];
+    let global = model.global_queries(batch)?;
+    if let Some(mark) = &global {
+        tensors.push(("global_attention_mask".into(), whole(mark)?));
+    }
     let mut add = |name: String, layer: usize, site: Site| {
         if let Some(kept) = trace.get(Stack::Encoder, layer, site) {
             tensors.push((name, kept.tensor.clone()));
@@ -111,8 +116,7 @@ fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
     for layer in 0..layers {
         add(format!("attentions.{layer}"), layer, Site::Probs);
     }
-    let (config, global) = (model.config(), model.global_queries(batch)?);
-    for (layer, radius) in config.windows.iter().enumerate().filter(|_| global.is_some()) {
+    for (layer, radius) in model.config().windows.iter().enumerate().filter(|_| global.is_some()) {
         let kept = trace.get(Stack::Encoder, layer, Site::Probs);
         if let (Some(kept), Some(radius)) = (kept, radius) {
             let (native, columns) = banded(&kept.tensor, global.as_ref(), *radius)?;

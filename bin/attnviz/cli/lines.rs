@@ -3,14 +3,21 @@
 use std::io::Read;
 use std::path::Path;
 
-use attnviz::tokens::Input;
+use attnviz::tokens::{Input, Spans};
 use attnviz::{Error, Result};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// One line: its number from 1, and the input on it or what is wrong with it.
 pub struct Line {
     pub number: usize,
-    pub input: Result<Input>,
+    pub given: Result<Given>,
+}
+
+/// An input, and its words where the line says which they are.
+pub struct Given {
+    pub input: Input,
+    pub spans: Option<Spans>,
 }
 
 /// How a place in the file is named in messages.
@@ -46,7 +53,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     Ok(lines
         .map(|(line, number)| {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            Line { number, input: one(line, json) }
+            Line { number, given: one(line, json) }
         })
         .collect())
 }
@@ -55,24 +62,34 @@ fn wrong(why: impl Into<String>) -> Error {
     Error::Input { place: "line".into(), why: why.into() }
 }
 
-fn one(line: &[u8], json: bool) -> Result<Input> {
+fn one(line: &[u8], json: bool) -> Result<Given> {
     let text = std::str::from_utf8(line).map_err(|_| wrong("is not UTF-8"))?;
     if text.trim().is_empty() {
         return Err(wrong("is empty"));
     }
     if !json {
-        return Ok(Input::Text(text.to_owned()));
+        return Ok(Given { input: Input::Text(text.to_owned()), spans: None });
     }
     if !text.trim_start().starts_with('{') {
         return Err(wrong(format!("expected a JSON object with {WANT}")));
     }
     // the line that the parser counts is always the first
-    let entry: Entry = serde_json::from_str(text)
+    let mut entry: Entry = serde_json::from_str(text)
         .map_err(|e| wrong(e.to_string().replace("at line 1 column", "at column")))?;
-    entry.input().ok_or_else(|| wrong(format!("expected {WANT}")))
+    let spans = entry.spans.take().map(spans).transpose()?;
+    let input = entry.input().ok_or_else(|| wrong(format!("expected {WANT}")))?;
+    if spans.is_some() && !matches!(input, Input::Text(_) | Input::Pair(..)) {
+        return Err(wrong("spans give the words of a text, found words or tokens"));
+    }
+    Ok(Given { input, spans })
 }
 
-const WANT: &str = "one of text (with or without text_b), words, tokens";
+fn spans(value: Value) -> Result<Spans> {
+    let want = "spans: expected words as spans of characters, such as [[0,2],[2,5]], found";
+    serde_json::from_value(value.clone()).map_err(|_| wrong(format!("{want} {value}")))
+}
+
+const WANT: &str = "one of text (with or without text_b and spans), words, tokens";
 
 #[derive(Deserialize)]
 struct Entry {
@@ -80,6 +97,7 @@ struct Entry {
     text_b: Option<String>,
     words: Option<Vec<String>>,
     tokens: Option<Vec<String>>,
+    spans: Option<Value>,
 }
 
 impl Entry {

@@ -276,6 +276,7 @@ pub fn arguments(
     put("heads", choice.heads.as_ref().map(|given| given.text.clone()).into());
     put("words", choice.words.into());
     put("spans", input.spans.as_ref().map(|spans| spans.to_string()).into());
+    put("global", input.global.as_ref().map(|given| given.text.clone()).into());
     put("no_special", choice.no_special.into());
     put("cmap", picture.cmap.name().into());
     put("scale", picture.scale.text.clone().into());

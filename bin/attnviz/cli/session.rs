@@ -2,9 +2,10 @@
 
 use attnviz::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Encoding, Input, Limit};
+use attnviz::tokens::{Batch, Encoding, Input, Limit, Spans};
 use attnviz::{Error, LoadOptions, Model, Result, Task};
 use candle_core::Device;
+use ndarray::Array2;
 
 use super::args::{InputArgs, ModelArgs, RunArgs};
 use super::console::{Console, Download, set_threads};
@@ -94,18 +95,43 @@ pub fn encode(model: &Model, input: &Input, run: &RunArgs) -> Result<Encoding> {
     Ok(encoding)
 }
 
-/// Tokens of the command line's text, in the words that it asks for.
+/// Tokens of an input, in the words that it is given with.
 pub fn encode_given(
     model: &Model,
     input: &Input,
-    args: &InputArgs,
+    spans: Option<&Spans>,
     run: &RunArgs,
 ) -> Result<Encoding> {
     let mut encoding = encode(model, input, run)?;
-    match &args.spans {
+    match spans {
         Some(spans) => spans.apply(&mut encoding).map(|()| encoding),
         None => Ok(encoding),
     }
+}
+
+/// One text as a batch, with the global tokens that the command line asks for.
+pub fn batch(model: &Model, encoding: &Encoding, args: &InputArgs) -> Result<Batch> {
+    let pad = model.tokenizer()?.pad_id();
+    let batch = Batch::new(std::slice::from_ref(encoding), pad);
+    let Some(list) = &args.global else { return Ok(batch) };
+    if !model.config().global_queries {
+        return Err(Error::Usage {
+            flag: "--global".into(),
+            want: "a model with global tokens (longformer)".into(),
+            found: list.text.clone(),
+        });
+    }
+    let mut global = Array2::zeros(batch.ids.dim());
+    let tokens = list.value.resolve("global", encoding.len()).map_err(|error| match error {
+        Error::Usage { flag, want, found } => {
+            Error::Usage { flag, want: want.replacen("global", "tokens", 1), found }
+        }
+        other => other,
+    })?;
+    for token in tokens {
+        global[(0, token)] = 1;
+    }
+    Ok(Batch { global: Some(global), ..batch })
 }
 
 /// What a person should know about the tokens of a text.

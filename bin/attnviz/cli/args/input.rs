@@ -2,8 +2,11 @@
 
 use std::path::PathBuf;
 
+use attnviz::Indices;
 use attnviz::tokens::Spans;
 use clap::Args;
+
+use super::picture::Given;
 
 #[derive(Debug, Args)]
 pub struct InputArgs {
@@ -20,12 +23,17 @@ pub struct InputArgs {
     /// of such lists
     #[arg(long, value_name = "JSON")]
     pub spans: Option<Spans>,
+    /// Tokens that see all and are seen by all, in models that have such (Longformer), in place of
+    /// the model's own choice: 0,5-8 (from 0, special ones counted)
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    pub global: Option<Given<Indices>>,
 }
 
 #[derive(Debug, Args)]
 pub struct ManyArgs {
-    /// One text per line; .jsonl for lines with text, text_b, words or tokens; - for standard input
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans"])]
+    /// One text per line; .jsonl for lines with text (and text_b, spans), words or tokens; - for
+    /// standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans", "global"])]
     pub file: Option<PathBuf>,
     /// Texts of a file to run at once
     #[arg(long, value_name = "N", default_value = "8")]
@@ -37,7 +45,8 @@ pub struct ManyArgs {
 pub struct ArrayArgs {
     /// Draw these arrays instead of running a model: [L,H,Q,K] or one [H,Q,K] per layer, from
     /// .npz, .npy or .safetensors
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "file", "spans"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["text", "pair", "file", "spans", "global"])]
     pub attention: Option<PathBuf>,
     /// JSON list of the tokens of --attention
     #[arg(long, value_name = "FILE", requires = "attention")]

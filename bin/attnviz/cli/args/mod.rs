@@ -128,7 +128,7 @@ pub struct ExportArgs {
     pub input: InputArgs,
     /// Token ids from a .safetensors or .npz file: input_ids and, if there, attention_mask and
     /// token_type_ids, all [B,T]; padding is kept
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans", "global"])]
     pub inputs: Option<PathBuf>,
     /// File to write, by its ending: .safetensors, .npz or .json
     #[arg(short, long, value_name = "FILE")]
