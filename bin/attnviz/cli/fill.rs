@@ -39,7 +39,7 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     let filler = Filler::new(&model)?;
     let renamed = filler.with_own_mask(&typed);
     let input = renamed.as_ref().unwrap_or(&typed);
-    let encoding = session::encode_given(&model, input, &args.input, &args.run)?;
+    let encoding = session::encode_given(&model, input, args.input.spans.as_ref(), &args.run)?;
     let mut notes = session::token_notes(&encoding);
     if renamed.is_some() {
         notes.push(format!("the mask of this model is {}, and read as that", filler.mask()));
@@ -103,7 +103,8 @@ fn pictures(
     engine: &TextEngine,
 ) -> Result<Written> {
     let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let whole = view::attend(model, std::slice::from_ref(encoding), &chosen)?.remove(0);
+    let batch = session::batch(model, encoding, &args.input)?;
+    let whole = view::attend(model, &batch, std::slice::from_ref(encoding), &chosen)?.remove(0);
     let masks = filler.masks(encoding)?;
     let rows = |one: &HeadWeights| HeadWeights {
         head: one.head,
