@@ -1,4 +1,5 @@
-//! A BERT-base-shaped checkpoint with random weights, made in memory.
+//! Checkpoints of known shapes with random weights, made in memory.
+#![allow(dead_code)] // each bench uses its own part
 
 use attnviz::hub::{Asset, ModelFiles};
 use attnviz::tokens::Batch;
@@ -48,26 +49,69 @@ fn shapes() -> Vec<(String, Vec<usize>)> {
 
 /// The files of the checkpoint, stored in half precision.
 pub fn bert_base() -> ModelFiles {
-    let mut state = 1;
-    let mut data = Vec::new();
-    for (name, shape) in shapes() {
-        let one = name.contains("LayerNorm.weight");
-        let count = shape.iter().product::<usize>();
-        let numbers = (0..count).map(|_| if one { 1.0 } else { 0.05 * noise(&mut state) });
-        let bytes: Vec<u8> = numbers.flat_map(|x| half::f16::from_f32(x).to_le_bytes()).collect();
-        data.push((name, shape, bytes));
-    }
-    let views = data.iter().map(|(name, shape, bytes)| {
-        (name.as_str(), TensorView::new(Dtype::F16, shape.clone(), bytes).expect("view"))
-    });
-    let weights = safetensors::serialize(views, None).expect("serializes");
     let config = format!(
         r#"{{"model_type":"bert","hidden_size":{WIDTH},"num_attention_heads":12,
         "num_hidden_layers":{LAYERS},"intermediate_size":{INNER},"vocab_size":{VOCAB},
         "max_position_embeddings":512,"type_vocab_size":2}}"#
     );
+    let half = |x: f32| half::f16::from_f32(x).to_le_bytes().to_vec();
+    files("random BERT-base", config, weights(shapes(), Dtype::F16, half))
+}
+
+/// A checkpoint of the shape of GPT-2 small, in single precision as its own.
+pub fn gpt2_small() -> ModelFiles {
+    let mut shapes = vec![
+        ("wte.weight".to_string(), vec![50257, WIDTH]),
+        ("wpe.weight".into(), vec![1024, WIDTH]),
+        ("ln_f.weight".into(), vec![WIDTH]),
+        ("ln_f.bias".into(), vec![WIDTH]),
+    ];
+    for layer in 0..LAYERS {
+        for norm in ["ln_1", "ln_2"] {
+            shapes.push((format!("h.{layer}.{norm}.weight"), vec![WIDTH]));
+            shapes.push((format!("h.{layer}.{norm}.bias"), vec![WIDTH]));
+        }
+        for (name, inputs, outputs) in [
+            ("attn.c_attn", WIDTH, 3 * WIDTH),
+            ("attn.c_proj", WIDTH, WIDTH),
+            ("mlp.c_fc", WIDTH, INNER),
+            ("mlp.c_proj", INNER, WIDTH),
+        ] {
+            shapes.push((format!("h.{layer}.{name}.weight"), vec![inputs, outputs]));
+            shapes.push((format!("h.{layer}.{name}.bias"), vec![outputs]));
+        }
+    }
+    let config = format!(
+        r#"{{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_embd":{WIDTH},
+        "n_head":12,"n_layer":{LAYERS},"n_inner":{INNER},"vocab_size":50257,"n_positions":1024}}"#
+    );
+    let single = |x: f32| x.to_le_bytes().to_vec();
+    files("random GPT-2 small", config, weights(shapes, Dtype::F32, single))
+}
+
+/// A safetensors file of noise, norms of ones.
+fn weights(
+    shapes: Vec<(String, Vec<usize>)>,
+    dtype: Dtype,
+    bytes: impl Fn(f32) -> Vec<u8>,
+) -> Vec<u8> {
+    let mut state = 1;
+    let mut data = Vec::new();
+    for (name, shape) in shapes {
+        let one = name.ends_with("weight") && shape.len() == 1;
+        let count = shape.iter().product::<usize>();
+        let numbers = (0..count).map(|_| if one { 1.0 } else { 0.05 * noise(&mut state) });
+        data.push((name, shape, numbers.flat_map(&bytes).collect::<Vec<u8>>()));
+    }
+    let views = data.iter().map(|(name, shape, bytes)| {
+        (name.as_str(), TensorView::new(dtype, shape.clone(), bytes).expect("view"))
+    });
+    safetensors::serialize(views, None).expect("serializes")
+}
+
+fn files(name: &str, config: String, weights: Vec<u8>) -> ModelFiles {
     ModelFiles {
-        name: "random BERT-base".into(),
+        name: name.into(),
         revision: None,
         config: Some(asset("config.json", config.into_bytes())),
         weights: vec![asset("model.safetensors", weights)],

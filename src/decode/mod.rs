@@ -8,6 +8,7 @@ pub mod order;
 pub mod sampler;
 pub mod sampling;
 mod spell;
+pub mod stop;
 pub mod writer;
 
 pub use fill::{Candidates, Filled, Filler, Step};
@@ -15,4 +16,5 @@ pub use lens::Reading;
 pub use order::Order;
 pub use sampler::{Choice, Sampler};
 pub use sampling::Sampling;
+pub use stop::Stop;
 pub use writer::{End, Start, Until, Writer, Writing, Written};

@@ -22,6 +22,7 @@ mod batch;
 mod byte_level;
 mod charsmap;
 mod class;
+mod continued;
 mod decode;
 mod display;
 mod encoding;

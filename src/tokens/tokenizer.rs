@@ -230,7 +230,7 @@ impl Tokenizer {
 
     /// The readable text of a token. Those beside the vocabulary are text already; an unknown one
     /// goes by the name of the unknown token, whatever piece of the text it stands for.
-    fn shown(&self, id: u32, piece: &str) -> String {
+    pub(super) fn shown(&self, id: u32, piece: &str) -> String {
         if Some(id) == self.special.unknown {
             return self.unknown_text();
         }
