@@ -1,5 +1,7 @@
 //! The last layer → what a task wants: pooled text, logits over words or classes.
 
+use std::borrow::Cow;
+
 use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
 
@@ -100,8 +102,11 @@ pub(crate) struct Decoder {
     pub scale: f32,
 }
 
-/// Rows of the vocabulary that one task converts and multiplies.
+/// Rows of the vocabulary that one task multiplies.
 const ROWS: usize = 512;
+
+/// Numbers that are converted at once, to stay in the first-level cache.
+const CONVERTED: usize = 1 << 13;
 
 impl Decoder {
     /// `x` [.., D] → [.., V].
@@ -118,16 +123,7 @@ impl Decoder {
         let blocks: Vec<(usize, Vec<f32>)> = (0..vocab)
             .into_par_iter()
             .step_by(ROWS)
-            .map(|first| -> Result<(usize, Vec<f32>)> {
-                let rows = ROWS.min(vocab - first);
-                let matrix = self.table.rows_range(first, rows)?; // [rows, D]
-                let bias = &self.bias[first..first + rows];
-                let mut block = bias.repeat(count); // [count, rows]
-                let factors = (View::rows(&x, width), View::rows(&matrix, width).t());
-                let sizes = Sizes { m: count, k: width, n: rows };
-                matmul(&mut block, rows, true, factors, sizes, self.scale, 1);
-                Ok((first, block))
-            })
+            .map(|first| Ok((first, self.block(&x, first, ROWS.min(vocab - first))?)))
             .collect::<Result<_>>()?;
         let mut out = vec![0.0; count * vocab];
         for (first, block) in blocks {
@@ -137,5 +133,25 @@ impl Decoder {
             }
         }
         Ok(Tensor::from_vec(out, shape, &device)?)
+    }
+
+    /// Columns `first..first + rows` of the output for the lines `x` [count, D]: [count, rows].
+    fn block(&self, x: &[f32], first: usize, rows: usize) -> Result<Vec<f32>> {
+        let width = self.table.cols;
+        let count = x.len() / width.max(1);
+        let mut block = self.bias[first..first + rows].repeat(count);
+        // one line reads each row once: a few rows at a time; more lines read them often
+        let step = if count == 1 { (CONVERTED / width.max(1)).clamp(1, rows) } else { rows };
+        for at in (0..rows).step_by(step) {
+            let some = step.min(rows - at);
+            let matrix = match self.table.rows_stored(first + at, some) {
+                Some(stored) => Cow::Borrowed(stored),
+                None => Cow::Owned(self.table.rows_range(first + at, some)?),
+            }; // [some, D]
+            let factors = (View::rows(x, width), View::rows(&matrix, width).t());
+            let sizes = Sizes { m: count, k: width, n: some };
+            matmul(&mut block[at..], rows, true, factors, sizes, self.scale, 1);
+        }
+        Ok(block)
     }
 }

@@ -41,6 +41,16 @@ impl Table {
         Ok(out)
     }
 
+    /// `count` rows from `first` as they are stored, where that is as numbers in memory are.
+    pub fn rows_stored(&self, first: usize, count: usize) -> Option<&[f32]> {
+        if !matches!(self.number, Number::F32) || cfg!(target_endian = "big") {
+            return None;
+        }
+        let numbers: &[f32] =
+            bytemuck::try_cast_slice(self.bytes.slice().get(self.range.clone())?).ok()?;
+        numbers.get(first * self.cols..(first + count) * self.cols)
+    }
+
     fn decode(&self, first: usize, out: &mut [f32]) -> Result<()> {
         if first * self.cols + out.len() > self.rows * self.cols {
             return Err(Error::Array {
