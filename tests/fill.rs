@@ -5,6 +5,7 @@ mod common;
 use attnviz::decode::{Candidates, Filler, Order, Sampler, Sampling};
 use attnviz::tokens::{Batch, Encoding, Input, Limit};
 use attnviz::{Model, Recorder};
+use common::kinds::checkpoint;
 use common::{fixture, open};
 use serde_json::Value;
 
@@ -96,13 +97,8 @@ fn as_transformers_fills_them() {
 /// One run of the model and its head, with nothing of what is tested.
 fn by_hand(model: &Model, ids: &[u32], position: usize) -> Vec<f32> {
     let shape = (1, ids.len());
-    let batch = Batch {
-        ids: ndarray::Array2::from_shape_vec(shape, ids.to_vec()).expect("ids"),
-        mask: ndarray::Array2::ones(shape),
-        type_ids: ndarray::Array2::zeros(shape),
-        global: None,
-        lengths: vec![ids.len()],
-    };
+    let row = ndarray::Array2::from_shape_vec(shape, ids.to_vec()).expect("ids");
+    let batch = Batch::from_ids(row, ndarray::Array2::ones(shape));
     let hidden = model.forward(&batch, &mut Recorder::new(), &[]).expect("forward");
     let logits = model.head(&hidden, &batch).expect("head").logits.expect("logits");
     let mut row: Vec<f32> = logits.to_vec3().expect("logits")[0][position].clone();
@@ -207,30 +203,52 @@ fn special_tokens_are_never_taken() {
     assert!(seen.len() > 40, "{seen:?}");
 }
 
-/// The last layer's reading is what the model itself says, in every family.
+const FAMILIES: [(&str, &str); 9] = [
+    ("bert_mlm", "bert"),
+    ("roberta_mlm", "roberta"),
+    ("camembert_mlm", "camembert"),
+    ("distilbert_mlm", "bert, cased"),
+    ("albert_mlm", "albert"),
+    ("modernbert_mlm", "modernbert"),
+    ("longformer_mlm", "longformer, offsets not trimmed"),
+    ("../options/electra_generator", "bert"),
+    ("../options/deberta_mlm", "deberta-v2"),
+];
+
+/// The last layer's reading is what the model itself says, whatever norms, projections and
+/// embeddings a family has; and every mask is filled.
 #[test]
-fn the_lens_ends_in_the_models_own_answer() {
-    for name in ["bert", "roberta", "modernbert"] {
-        let model = tiny(name);
+fn every_family_fills_and_reads_its_last_layer_as_its_own_answer() {
+    for (golden, kind) in FAMILIES {
+        let folder = checkpoint(golden, kind);
+        let model = open(folder.path(), None).expect("loads");
         let filler = Filler::new(&model).expect("a masked LM");
         let input = filler.with_own_mask(&text(TEXT)).unwrap_or_else(|| text(TEXT));
         let encoding = encode(&model, &input);
-        let sampling = Sampling { temperature: 0.6, top_k: Some(9), ..Sampling::default() };
+        let sampling = Sampling { temperature: 0.6, top_p: Some(0.9), ..Sampling::default() };
         let own = filler.candidates(&encoding, &sampling, 12).expect("candidates");
         let lens = filler.lens(&encoding, &sampling, 12).expect("lens");
         let layers: Vec<Option<usize>> = lens.iter().map(|reading| reading.layer).collect();
-        assert_eq!(layers, [None, Some(0), Some(1), Some(2)]);
-        let last = &lens[3].masks;
-        assert_eq!(own.len(), 2);
+        let all = std::iter::once(None).chain((0..model.config().layers()).map(Some));
+        assert_eq!(layers, all.collect::<Vec<_>>(), "{golden}");
+        let last = &lens[lens.len() - 1].masks;
+        assert_eq!(own.len(), 2, "{golden}");
         for (own, last) in own.iter().zip(last) {
-            assert_eq!(own.tokens.len(), 9);
-            assert!((own.entropy - last.entropy).abs() < 1e-6);
+            assert!((own.entropy - last.entropy).abs() < 1e-5, "{golden}");
             for ((id, p), (other, q)) in own.tokens.iter().zip(&last.tokens) {
-                assert_eq!(id, other, "{name}");
-                assert!((p - q).abs() < 1e-6, "{name}: {p} {q}");
+                assert_eq!(id, other, "{golden}");
+                assert!((p - q).abs() < 1e-5, "{golden}: {p} {q}");
             }
         }
-        assert_ne!(lens[1].masks[0].tokens, last[0].tokens);
+        assert_ne!(lens[0].masks[0].tokens, last[0].tokens, "{golden}");
+        for order in [Order::LeftToRight, Order::Confident] {
+            let mut sampler = Sampler::new(sampling.clone(), 1).expect("sampling");
+            let filled = filler.fill(&encoding, order, 1, &mut sampler).expect("filled");
+            let changed = ids(&encoding).iter().zip(&filled.ids).filter(|(a, b)| a != b).count();
+            assert_eq!((filled.steps.len(), changed), (4, 2), "{golden}");
+            let spelt = filler.spell(&encoding, &filled.ids).concat();
+            assert!(!spelt.contains(&filler.mask()) && spelt.contains("sat on the"), "{spelt}");
+        }
     }
 }
 
@@ -298,4 +316,8 @@ fn what_cannot_be_filled_is_refused() {
     refuse("bert_seqcls", "no masked-LM head to fill masks with, it is of the kind `sequence-");
     refuse("bert_model", "`encoder`; one that has it is bert-base-uncased");
     refuse("bert_mlm", "without a tokenizer");
+    let words = checkpoint("bert_mlm", "words");
+    let model = open(words.path(), None).expect("loads");
+    let error = Filler::new(&model).err().expect("must be refused");
+    assert!(error.to_string().ends_with(": the tokenizer has no mask token"), "{error}");
 }
