@@ -6,6 +6,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use common::fixture;
+use common::kinds::checkpoint;
 use serde_json::Value;
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
@@ -217,4 +218,18 @@ fn the_built_in_model_has_no_such_head() {
     assert_eq!(output.status.code(), Some(4));
     let err = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(err.contains("has no masked-LM head") && err.contains("bert-base-uncased"), "{err}");
+}
+
+/// Not only in the pictures: what a Longformer fills a mask with is read with the global tokens.
+#[test]
+fn global_tokens_change_what_is_filled_in() {
+    let folder = checkpoint("longformer_mlm", "longformer, offsets not trimmed");
+    let model = folder.path().display().to_string();
+    let candidates = |more: &[&str]| {
+        let ran = fill(&model, &[&["The <mask> sat", "--json"], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.json()["masks"].clone()
+    };
+    assert_ne!(candidates(&["--global", "0"]), candidates(&[]));
+    refused("bert", &[TEXT, "--global", "0"], 2, "--global");
 }

@@ -1,6 +1,7 @@
 //! Masks → words, by the model's masked-LM head: [`Filler`].
 
 use candle_core::Tensor;
+use ndarray::Array2;
 
 use super::filters::{largest, softmax};
 use super::order::Order;
@@ -63,6 +64,7 @@ pub struct Filler<'m> {
     pub(super) model: &'m Model,
     pub(super) tokenizer: &'m Tokenizer,
     mask: u32,
+    global: Option<Array2<u32>>,
 }
 
 impl<'m> Filler<'m> {
@@ -84,7 +86,18 @@ impl<'m> Filler<'m> {
         let tokenizer = model.tokenizer()?;
         let mask = tokenizer.mask_id();
         let mask = mask.ok_or_else(|| wrong("the tokenizer has no mask token".into()))?;
-        Ok(Self { model, tokenizer, mask })
+        Ok(Self { model, tokenizer, mask, global: None })
+    }
+
+    /// The same with positions `[1, T]` marked that see and are seen by all; see [`Batch::global`].
+    #[must_use]
+    pub fn with_global(self, global: Option<Array2<u32>>) -> Self {
+        Self { global, ..self }
+    }
+
+    /// The model that fills.
+    pub fn model(&self) -> &'m Model {
+        self.model
     }
 
     /// What the tokenizer calls the mask.
@@ -179,7 +192,8 @@ impl<'m> Filler<'m> {
     }
 
     pub(super) fn batch(&self, encoding: &Encoding) -> Batch {
-        Batch::new(std::slice::from_ref(encoding), self.tokenizer.pad_id())
+        let batch = Batch::new(std::slice::from_ref(encoding), self.tokenizer.pad_id());
+        Batch { global: self.global.clone(), ..batch }
     }
 
     /// The head's logits at some positions of a batch of one: a row [V] each.

@@ -5,8 +5,8 @@ mod report;
 use attnviz::decode::{Candidates, Filled, Filler, Reading, Sampler, Sampling};
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
-use attnviz::tokens::Encoding;
-use attnviz::{Attention, HeadWeights, Model, Result, Token};
+use attnviz::tokens::{Batch, Encoding};
+use attnviz::{Attention, HeadWeights, Result, Token};
 use ndarray::Axis;
 use serde_json::json;
 
@@ -40,6 +40,8 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     let renamed = filler.with_own_mask(&typed);
     let input = renamed.as_ref().unwrap_or(&typed);
     let encoding = session::encode_given(&model, input, args.input.spans.as_ref(), &args.run)?;
+    let batch = session::batch(&model, &encoding, &args.input)?;
+    let filler = filler.with_global(batch.global.clone());
     let mut notes = session::token_notes(&encoding);
     if renamed.is_some() {
         notes.push(format!("the mask of this model is {}, and read as that", filler.mask()));
@@ -61,12 +63,12 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     };
     if args.png {
         let input = view::named(input, &encoding, found.notes.clone());
-        found.written = Some(pictures(args, &model, &filler, &encoding, &input, &engine)?);
+        found.written = Some(pictures(args, &filler, &batch, &encoding, &input, &engine)?);
         for warning in engine.warnings() {
             console.note(&warning);
         }
     }
-    let report = Report { args, model: &model, filler: &filler, input, found: &found };
+    let report = Report { args, filler: &filler, input, found: &found };
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => format!("{:#}\n", report.json()),
         (_, true) => report.quiet(),
@@ -96,15 +98,15 @@ fn samples(
 /// The rows of the masks out of each head's matrix.
 fn pictures(
     args: &FillArgs,
-    model: &Model,
     filler: &Filler<'_>,
+    batch: &Batch,
     encoding: &Encoding,
     named: &super::pictures::Named,
     engine: &TextEngine,
 ) -> Result<Written> {
+    let model = filler.model();
     let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let batch = session::batch(model, encoding, &args.input)?;
-    let whole = view::attend(model, &batch, std::slice::from_ref(encoding), &chosen)?.remove(0);
+    let whole = view::attend(model, batch, std::slice::from_ref(encoding), &chosen)?.remove(0);
     let masks = filler.masks(encoding)?;
     let rows = |one: &HeadWeights| HeadWeights {
         head: one.head,

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use attnviz::Model;
 use attnviz::decode::{Candidates, Choice, Filled, Filler, Order, Step};
 use attnviz::tokens::Input;
 use serde_json::{Value, json};
@@ -16,7 +15,6 @@ use crate::cli::view::as_json;
 
 pub struct Report<'a> {
     pub args: &'a FillArgs,
-    pub model: &'a Model,
     pub filler: &'a Filler<'a>,
     pub input: &'a Input,
     pub found: &'a Found<'a>,
@@ -37,7 +35,8 @@ impl Report<'_> {
 
     /// For people, 80 columns wide.
     pub fn text(&self) -> String {
-        let mut text = header(&self.model.report().name, Some(self.model));
+        let model = self.filler.model();
+        let mut text = header(&model.report().name, Some(model));
         let tokens = &self.found.encoding.tokens;
         text += &wrapped(&format!("{}: ", many(tokens.len(), "token")), tokens.iter().map(listed));
         if let Some(written) = &self.found.written {
@@ -120,12 +119,13 @@ impl Report<'_> {
     }
 
     fn readable(&self, id: u32) -> Option<String> {
-        self.model.tokenizer().ok().and_then(|tokenizer| tokenizer.readable(id))
+        self.filler.model().tokenizer().ok().and_then(|tokenizer| tokenizer.readable(id))
     }
 
     /// One object with everything.
     pub fn json(&self) -> Value {
-        let (report, found, sampling) = (self.model.report(), self.found, &self.found.sampling);
+        let (report, found, sampling) =
+            (self.filler.model().report(), self.found, &self.found.sampling);
         let mut value = json!({
             "model": report.name,
             "revision": report.revision,
