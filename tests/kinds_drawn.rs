@@ -81,14 +81,27 @@ const KINDS: [Kind; 9] = [
 const BYTES: &str = "<s> The animal did n 't cross : ␣ <E5> <A4> <A9> walk ing ␣ 我爱 </s>";
 const ROBERTA_WORDS: &str = "<s> The animal didn't cross : 天 walking 我爱 </s>";
 
+fn attnviz(dir: &Path, model: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attnviz"));
+    command.current_dir(dir).env("HF_HUB_OFFLINE", "1").arg("view").arg("--model").arg(model);
+    command
+}
+
 /// Runs the program; the folder that it wrote, and what it printed.
 fn draw(model: &Path, args: &[&str]) -> (TempDir, String) {
     let dir = TempDir::new().unwrap();
-    let run = Command::new(env!("CARGO_BIN_EXE_attnviz"))
-        .current_dir(dir.path())
-        .env("HF_HUB_OFFLINE", "1")
-        .args([TEXT, "--heads", "L0H0,L1H3", "--format", "svg,png", "--out", ".", "--model"])
-        .arg(model)
+    let run = attnviz(dir.path(), model)
+        .args([
+            TEXT,
+            "--heads",
+            "L0H0,L1H3",
+            "--only",
+            "heads",
+            "--format",
+            "svg,png",
+            "--out",
+            ".",
+        ])
         .args(args)
         .output()
         .unwrap();
@@ -139,6 +152,43 @@ fn pieces_and_words_are_readable_in_pictures_of_every_kind() {
             let manifest: Value = serde_json::from_slice(&manifest).unwrap();
             assert_eq!(manifest["input"]["text"], TEXT);
         }
+    }
+}
+
+/// The separators of each family stand between the texts, and belong to neither.
+#[test]
+fn pairs_are_drawn_with_their_separators() {
+    let table = [
+        ("bert_model", "bert", "[CLS] walking cat [SEP] the text [SEP]"),
+        ("distilbert_mlm", "bert, cased", "[CLS] walking cat [SEP] the text [SEP]"),
+        ("roberta_mlm", "roberta", "<s> walking cat </s> </s> the text </s>"),
+        ("xlm_roberta", "xlm-roberta", "<s> walking cat </s> </s> the text </s>"),
+        ("mpnet_model", "mpnet", "<s> walking cat </s> </s> the text </s>"),
+        ("albert_mlm", "albert", "[CLS] walking cat [SEP] the text [SEP]"),
+        ("modernbert_mlm", "modernbert", "[CLS] walking cat [SEP] the text [SEP]"),
+    ];
+    for (golden, tokenizer, want) in table {
+        let model = checkpoint(golden, tokenizer);
+        let dir = TempDir::new().unwrap();
+        let run = attnviz(dir.path(), model.path())
+            .args(["--pair", "walking cat", "the text", "--words", "--only", "heads"])
+            .args(["--heads", "L1H2", "--format", "svg", "--out", ".", "-q"])
+            .output()
+            .unwrap();
+        let err = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(0), "{tokenizer}: {err}");
+        let folder = within(dir.path());
+        let (found, want) = (texts(&folder.join("L01H02.svg")), labels(want));
+        assert_eq!(found[..want.len()], want, "{tokenizer}");
+        let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        let tokens = manifest["tokens"].as_array().unwrap();
+        let sequences: Vec<Option<u64>> = tokens.iter().map(|t| t["sequence"].as_u64()).collect();
+        let second = sequences.iter().position(|&s| s == Some(1)).unwrap();
+        assert_eq!(sequences[second - 1], None, "{tokenizer}: {tokens:?}");
+        let mut texts = sequences.into_iter().flatten().collect::<Vec<_>>();
+        texts.dedup();
+        assert_eq!(texts, [0, 1], "{tokenizer}");
     }
 }
 

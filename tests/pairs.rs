@@ -142,6 +142,37 @@ fn a_batch_equals_its_members_alone() {
     }
 }
 
+/// Longformer with global tokens of one text's own choice, of another's and of none's.
+#[test]
+fn global_tokens_belong_to_their_text() {
+    let family = FAMILIES.last().expect("families");
+    let model = family.open();
+    let pad = model.tokenizer().expect("tokenizer").pad_id();
+    let mut encodings = inputs().map(|input| encode(&model, &input));
+    assert_eq!(Batch::new(&encodings, pad).global, None);
+    encodings[1].global = Some(vec![0, 2]);
+    encodings[2].global = Some(Vec::new());
+    encodings[3].global = Some(vec![1, 999]); // beyond the text: nothing
+    let batch = Batch::new(&encodings, pad);
+    let marks = batch.global.clone().expect("marks");
+    assert_eq!(marks.rows().into_iter().map(|row| row.sum()).collect::<Vec<_>>(), [0, 2, 0, 1]);
+    let left = Batch::padded_left(&encodings, pad);
+    let widest = batch.ids.ncols();
+    assert_eq!(left.global.expect("marks")[(1, widest - encodings[1].len() + 2)], 1);
+    let together = record(&model, &batch, &[]);
+    for (example, encoding) in encodings.iter().enumerate() {
+        let alone = Batch::new(std::slice::from_ref(encoding), pad);
+        let alone = seen(&model, &record(&model, &alone, &[]), 0, encoding);
+        let off = off(&seen(&model, &together, example, encoding), &alone);
+        assert!(off <= 1e-5, "input {example}: off by {off:.1e}");
+    }
+    let mut plain = encodings[1].clone();
+    plain.global = None;
+    let plain = Batch::new(std::slice::from_ref(&plain), pad);
+    let plain = seen(&model, &record(&model, &plain, &[]), 0, &encodings[1]);
+    assert!(off(&plain, &seen(&model, &together, 1, &encodings[1])) > 1e-3);
+}
+
 #[test]
 fn padding_changes_nothing_however_much_there_is() {
     for family in FAMILIES {

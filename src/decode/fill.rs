@@ -1,7 +1,6 @@
 //! Masks → words, by the model's masked-LM head: [`Filler`].
 
 use candle_core::Tensor;
-use ndarray::Array2;
 
 use super::filters::{largest, softmax};
 use super::order::Order;
@@ -64,7 +63,6 @@ pub struct Filler<'m> {
     pub(super) model: &'m Model,
     pub(super) tokenizer: &'m Tokenizer,
     mask: u32,
-    global: Option<Array2<u32>>,
 }
 
 impl<'m> Filler<'m> {
@@ -86,13 +84,7 @@ impl<'m> Filler<'m> {
         let tokenizer = model.tokenizer()?;
         let mask = tokenizer.mask_id();
         let mask = mask.ok_or_else(|| wrong("the tokenizer has no mask token".into()))?;
-        Ok(Self { model, tokenizer, mask, global: None })
-    }
-
-    /// The same with positions `[1, T]` marked that see and are seen by all; see [`Batch::global`].
-    #[must_use]
-    pub fn with_global(self, global: Option<Array2<u32>>) -> Self {
-        Self { global, ..self }
+        Ok(Self { model, tokenizer, mask })
     }
 
     /// The model that fills.
@@ -192,8 +184,7 @@ impl<'m> Filler<'m> {
     }
 
     pub(super) fn batch(&self, encoding: &Encoding) -> Batch {
-        let batch = Batch::new(std::slice::from_ref(encoding), self.tokenizer.pad_id());
-        Batch { global: self.global.clone(), ..batch }
+        Batch::new(std::slice::from_ref(encoding), self.tokenizer.pad_id())
     }
 
     /// The head's logits at some positions of a batch of one: a row [V] each.

@@ -21,7 +21,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Pads with `pad_id` (see [`Tokenizer::pad_id`](super::Tokenizer::pad_id)).
+    /// Pads with `pad_id` (see [`Tokenizer::pad_id`](super::Tokenizer::pad_id)). Where one encoding
+    /// says which of its tokens are global, those that do not say have none.
     pub fn new(encodings: &[Encoding], pad_id: u32) -> Self {
         let lengths: Vec<usize> = encodings.iter().map(Encoding::len).collect();
         let shape = (lengths.len(), lengths.iter().copied().max().unwrap_or(0)); // [B, T]
@@ -35,14 +36,22 @@ impl Batch {
                 type_ids[(b, t)] = token.type_id;
             }
         }
-        Self { ids, mask, type_ids, global: None, lengths }
+        let said = encodings.iter().any(|encoding| encoding.global.is_some());
+        let mut global = said.then(|| Array2::zeros(shape));
+        for (b, encoding) in encodings.iter().enumerate() {
+            for &t in encoding.global.iter().flatten().filter(|&&t| t < encoding.len()) {
+                global.iter_mut().for_each(|marks| marks[(b, t)] = 1);
+            }
+        }
+        Self { ids, mask, type_ids, global, lengths }
     }
 
     /// The same padded on the left, as prompts are that a model goes on from.
     pub fn padded_left(encodings: &[Encoding], pad_id: u32) -> Self {
         let mut batch = Self::new(encodings, pad_id);
         for (b, &length) in batch.lengths.iter().enumerate() {
-            for array in [&mut batch.ids, &mut batch.mask, &mut batch.type_ids] {
+            let arrays = [&mut batch.ids, &mut batch.mask, &mut batch.type_ids];
+            for array in arrays.into_iter().chain(&mut batch.global) {
                 let row: Vec<u32> = array.row(b).to_vec();
                 let turned = row[length..].iter().chain(&row[..length]);
                 array.row_mut(b).iter_mut().zip(turned).for_each(|(to, from)| *to = *from);

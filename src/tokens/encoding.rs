@@ -14,6 +14,9 @@ pub struct Encoding {
     pub texts: Vec<String>,
     /// How many tokens `--truncate` removed.
     pub cut: usize,
+    /// Positions of the tokens that see all and are seen by all, in models that have such
+    /// (Longformer); `None` leaves them to the model.
+    pub global: Option<Vec<usize>>,
     /// The words of each sequence.
     pub(super) words: Vec<Vec<Span>>,
 }

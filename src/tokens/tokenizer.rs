@@ -120,7 +120,13 @@ impl Tokenizer {
         not_blank("text", text)?;
         let mut tokens = self.read("text", &[text])?;
         let spans = words::assign(&mut tokens, 0, &words::split(text));
-        Ok(Encoding { tokens, texts: vec![text.to_owned()], cut: 0, words: vec![spans] })
+        Ok(Encoding {
+            tokens,
+            texts: vec![text.to_owned()],
+            cut: 0,
+            global: None,
+            words: vec![spans],
+        })
     }
 
     fn pair(&self, a: &str, b: &str) -> Result<Encoding> {
@@ -132,7 +138,13 @@ impl Tokenizer {
             .enumerate()
             .map(|(sequence, text)| words::assign(&mut tokens, sequence, &words::split(text)))
             .collect();
-        Ok(Encoding { tokens, texts: vec![a.to_owned(), b.to_owned()], cut: 0, words: spans })
+        Ok(Encoding {
+            tokens,
+            texts: vec![a.to_owned(), b.to_owned()],
+            cut: 0,
+            global: None,
+            words: spans,
+        })
     }
 
     /// The tokenizers crate counts offsets from each word's start; here they count in the text
@@ -143,7 +155,13 @@ impl Tokenizer {
         if !matches!(self.kind, Kind::WordPiece | Kind::WordLevel) {
             let mut tokens = self.read("words", &[&text])?;
             let spans = words::assign(&mut tokens, 0, &spans);
-            return Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] });
+            return Ok(Encoding {
+                tokens,
+                texts: vec![text],
+                cut: 0,
+                global: None,
+                words: vec![spans],
+            });
         }
         let raw = self.run("words", words)?;
         let mut tokens = self.tokens(&raw);
@@ -154,7 +172,7 @@ impl Tokenizer {
         }
         self.mark_unknown(&mut tokens, &[&text]);
         let spans = words::assign(&mut tokens, 0, &spans);
-        Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![spans] })
+        Ok(Encoding { tokens, texts: vec![text], cut: 0, global: None, words: vec![spans] })
     }
 
     /// The text is what the pieces spell: one that continues the piece before it is written onto
@@ -187,7 +205,7 @@ impl Tokenizer {
             tokens.push(token);
         }
         let words = words::assign(&mut tokens, 0, &words);
-        Ok(Encoding { tokens, texts: vec![text], cut: 0, words: vec![words] })
+        Ok(Encoding { tokens, texts: vec![text], cut: 0, global: None, words: vec![words] })
     }
 
     /// Whether pieces bring the spaces between words along.

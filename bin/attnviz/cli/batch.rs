@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Batch, Encoding, Input, Spans, group_by_length};
+use attnviz::tokens::{Encoding, group_by_length};
 use attnviz::{Attention, Error, Result};
 use serde_json::{Value, json};
 
@@ -19,8 +19,7 @@ use super::view::{attend, named, one, source};
 /// An input that can run.
 struct Ready {
     number: usize,
-    input: Input,
-    spans: Option<Spans>,
+    given: Given,
     encoding: Encoding,
 }
 
@@ -79,8 +78,8 @@ fn draw(
     engine: &TextEngine,
 ) -> Result<Report> {
     let notes = session::token_notes(&ready.encoding);
-    let mut named = named(&ready.input, &ready.encoding, notes);
-    if let Some(spans) = &ready.spans {
+    let mut named = named(&ready.given.input, &ready.encoding, notes);
+    if let Some(spans) = &ready.given.spans {
         named.input["spans"] = json!(spans);
     }
     let names: Vec<Vec<&str>> = (0..2).map(|s| ready.encoding.words(s)).collect();
@@ -96,9 +95,9 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let mut outcome = Outcome { path, console, results: Vec::new(), code: 0, bad: 0 };
     let mut ready = Vec::new();
     for line in read {
-        let encoded = line.given.and_then(|Given { input, spans }| {
-            let encoding = session::encode_given(&model, &input, spans.as_ref(), &args.run)?;
-            Ok(Ready { number: line.number, input, spans, encoding })
+        let encoded = line.given.and_then(|given| {
+            let encoding = session::encode_line(&model, &given, &args.run)?;
+            Ok(Ready { number: line.number, given, encoding })
         });
         match encoded {
             Ok(one) => ready.push(one),
@@ -113,8 +112,7 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let lengths: Vec<usize> = ready.iter().map(|one| one.encoding.len()).collect();
     for group in group_by_length(&lengths, args.many.batch_size.into()) {
         let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
-        let batch = Batch::new(&encodings, model.tokenizer()?.pad_id());
-        let attentions = attend(&model, &batch, &encodings, &chosen)?;
+        let attentions = attend(&model, &encodings, &chosen)?;
         for (&i, attention) in group.iter().zip(&attentions) {
             let drawn = draw(args, &source, &ready[i], attention, &engine);
             bar.suspend(|| outcome.tell(&ready[i], drawn));

@@ -30,13 +30,12 @@ pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let (batch, about) = match (given, input) {
         (Some(batch), _) => (batch, Map::new()),
         (None, Some(input)) => {
-            let encoding =
-                session::encode_given(&model, &input, args.input.spans.as_ref(), &args.run)?;
+            let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
             for note in session::token_notes(&encoding) {
                 console.note(&note);
             }
             let about = about_text(&input, &encoding);
-            (session::batch(&model, &encoding, &args.input)?, about)
+            (Batch::new(&[encoding], model.tokenizer()?.pad_id()), about)
         }
         (None, None) => {
             return Err(Error::Output { path: args.out.clone(), why: "no input".into() });

@@ -5,7 +5,7 @@ mod report;
 use attnviz::decode::{Candidates, Filled, Filler, Reading, Sampler, Sampling};
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Batch, Encoding};
+use attnviz::tokens::Encoding;
 use attnviz::{Attention, HeadWeights, Result, Token};
 use ndarray::Axis;
 use serde_json::json;
@@ -39,9 +39,7 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     let filler = Filler::new(&model)?;
     let renamed = filler.with_own_mask(&typed);
     let input = renamed.as_ref().unwrap_or(&typed);
-    let encoding = session::encode_given(&model, input, args.input.spans.as_ref(), &args.run)?;
-    let batch = session::batch(&model, &encoding, &args.input)?;
-    let filler = filler.with_global(batch.global.clone());
+    let encoding = session::encode_given(&model, input, &args.input, &args.run)?;
     let mut notes = session::token_notes(&encoding);
     if renamed.is_some() {
         notes.push(format!("the mask of this model is {}, and read as that", filler.mask()));
@@ -63,7 +61,7 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     };
     if args.png {
         let input = view::named(input, &encoding, found.notes.clone());
-        found.written = Some(pictures(args, &filler, &batch, &encoding, &input, &engine)?);
+        found.written = Some(pictures(args, &filler, &encoding, &input, &engine)?);
         for warning in engine.warnings() {
             console.note(&warning);
         }
@@ -99,14 +97,13 @@ fn samples(
 fn pictures(
     args: &FillArgs,
     filler: &Filler<'_>,
-    batch: &Batch,
     encoding: &Encoding,
     named: &super::pictures::Named,
     engine: &TextEngine,
 ) -> Result<Written> {
     let model = filler.model();
     let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let whole = view::attend(model, batch, std::slice::from_ref(encoding), &chosen)?.remove(0);
+    let whole = view::attend(model, std::slice::from_ref(encoding), &chosen)?.remove(0);
     let masks = filler.masks(encoding)?;
     let rows = |one: &HeadWeights| HeadWeights {
         head: one.head,

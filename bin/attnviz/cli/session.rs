@@ -2,13 +2,13 @@
 
 use attnviz::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Batch, Encoding, Input, Limit, Spans};
-use attnviz::{Error, LoadOptions, Model, Result, Task};
+use attnviz::tokens::{Encoding, Input, Limit};
+use attnviz::{Error, Indices, LoadOptions, Model, Result, Task};
 use candle_core::Device;
-use ndarray::Array2;
 
-use super::args::{InputArgs, ModelArgs, RunArgs};
+use super::args::{Given, InputArgs, ModelArgs, RunArgs};
 use super::console::{Console, Download, set_threads};
+use super::lines;
 
 /// Finds and loads the model; the fonts get ready at the same time.
 pub fn open(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<(Model, TextEngine)> {
@@ -95,43 +95,45 @@ pub fn encode(model: &Model, input: &Input, run: &RunArgs) -> Result<Encoding> {
     Ok(encoding)
 }
 
-/// Tokens of an input, in the words that it is given with.
+/// Tokens of the command line's text, in the words and with the global tokens that it asks for.
 pub fn encode_given(
     model: &Model,
     input: &Input,
-    spans: Option<&Spans>,
+    args: &InputArgs,
     run: &RunArgs,
 ) -> Result<Encoding> {
     let mut encoding = encode(model, input, run)?;
-    match spans {
-        Some(spans) => spans.apply(&mut encoding).map(|()| encoding),
-        None => Ok(encoding),
+    if let Some(spans) = &args.spans {
+        spans.apply(&mut encoding)?;
     }
+    if let Some(list) = &args.global {
+        encoding.global = Some(global(model, list, encoding.len())?);
+    }
+    Ok(encoding)
 }
 
-/// One text as a batch, with the global tokens that the command line asks for.
-pub fn batch(model: &Model, encoding: &Encoding, args: &InputArgs) -> Result<Batch> {
-    let pad = model.tokenizer()?.pad_id();
-    let batch = Batch::new(std::slice::from_ref(encoding), pad);
-    let Some(list) = &args.global else { return Ok(batch) };
-    if !model.config().global_queries {
-        return Err(Error::Usage {
-            flag: "--global".into(),
-            want: "a model with global tokens (longformer)".into(),
-            found: list.text.clone(),
-        });
+/// Tokens of a line's input, in the words that the line gives.
+pub fn encode_line(model: &Model, given: &lines::Given, run: &RunArgs) -> Result<Encoding> {
+    let mut encoding = encode(model, &given.input, run)?;
+    if let Some(spans) = &given.spans {
+        spans.apply(&mut encoding)?;
     }
-    let mut global = Array2::zeros(batch.ids.dim());
-    let tokens = list.value.resolve("global", encoding.len()).map_err(|error| match error {
-        Error::Usage { flag, want, found } => {
-            Error::Usage { flag, want: want.replacen("global", "tokens", 1), found }
+    Ok(encoding)
+}
+
+/// Positions of `--global`.
+fn global(model: &Model, list: &Given<Indices>, tokens: usize) -> Result<Vec<usize>> {
+    let flag = || "--global".to_owned();
+    if !model.config().global_queries {
+        let want = "a model with global tokens (longformer)".into();
+        return Err(Error::Usage { flag: flag(), want, found: list.text.clone() });
+    }
+    list.value.resolve("global", tokens).map_err(|error| match error {
+        Error::Usage { want, found, .. } => {
+            Error::Usage { flag: flag(), want: want.replacen("global", "tokens", 1), found }
         }
         other => other,
-    })?;
-    for token in tokens {
-        global[(0, token)] = 1;
-    }
-    Ok(Batch { global: Some(global), ..batch })
+    })
 }
 
 /// What a person should know about the tokens of a text.

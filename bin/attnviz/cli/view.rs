@@ -30,10 +30,9 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let input = session::input(&args.input)?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
     let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let encoding = session::encode_given(&model, &input, args.input.spans.as_ref(), &args.run)?;
-    let batch = session::batch(&model, &encoding, &args.input)?;
+    let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
     let encodings = [encoding];
-    let attention = attend(&model, &batch, &encodings, &chosen)?.remove(0);
+    let attention = attend(&model, &encodings, &chosen)?.remove(0);
     let notes = session::token_notes(&encodings[0]);
     for note in &notes {
         console.note(note);
@@ -97,15 +96,15 @@ fn tell(console: &Console, engine: &TextEngine, report: &Report, model: Option<&
     });
 }
 
-/// The attention of each encoding of a batch, the chosen heads only.
+/// The attention of each encoding, the chosen heads only.
 pub fn attend(
     model: &Model,
-    batch: &Batch,
     encodings: &[Encoding],
     chosen: &BTreeMap<usize, Vec<usize>>,
 ) -> Result<Vec<Attention>> {
+    let pad = model.tokenizer()?.pad_id();
     let mut recorder = Recorder::new().keep(Site::Probs, Keep::Heads(chosen.clone()));
-    model.forward(batch, &mut recorder, &[])?;
+    model.forward(&Batch::new(encodings, pad), &mut recorder, &[])?;
     let trace = recorder.into_trace()?;
     let one = |(i, encoding): (usize, &Encoding)| {
         trace.attention(Stack::Encoder, i, &encoding.tokens, model.config())

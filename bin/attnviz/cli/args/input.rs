@@ -6,7 +6,7 @@ use attnviz::Indices;
 use attnviz::tokens::Spans;
 use clap::Args;
 
-use super::picture::Given;
+use super::Given;
 
 #[derive(Debug, Args)]
 pub struct InputArgs {

@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 pub use fill::FillArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
-pub use picture::{ChoiceArgs, PictureArgs};
+pub use picture::{ChoiceArgs, Given, PictureArgs};
 pub use run::{RunArgs, TalkArgs};
 pub use sampling::SamplingArgs;
 
