@@ -34,6 +34,10 @@ pub struct Unknown {
 }
 
 impl Encoding {
+    pub(super) fn new(tokens: Vec<Token>, texts: Vec<String>, words: Vec<Vec<Span>>) -> Self {
+        Self { tokens, texts, cut: 0, global: None, words }
+    }
+
     /// How many tokens there are, special ones included.
     pub fn len(&self) -> usize {
         self.tokens.len()

@@ -26,6 +26,7 @@ mod continued;
 mod decode;
 mod display;
 mod encoding;
+mod given;
 mod input;
 mod kind;
 mod limit;

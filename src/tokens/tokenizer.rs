@@ -2,7 +2,7 @@
 
 use super::input::{Input, join, not_blank, place};
 use super::kind::{self, Behaviour, Kind};
-use super::words::{self, Span};
+use super::words;
 use super::{Encoding, Limit, Token, display, load, marian};
 use crate::error::{Error, Result};
 use crate::hub::TokenizerFiles;
@@ -11,8 +11,8 @@ use crate::hub::TokenizerFiles;
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
     pub(super) inner: load::Inner,
-    kind: Kind,
-    special: load::Special,
+    pub(super) kind: Kind,
+    pub(super) special: load::Special,
     notes: Vec<String>,
     /// Ids by name, where they are not those of `inner`.
     pub(super) lookup: Option<marian::Lookup>,
@@ -81,7 +81,7 @@ impl Tokenizer {
         }
     }
 
-    fn id(&self, piece: &str) -> Option<u32> {
+    pub(super) fn id(&self, piece: &str) -> Option<u32> {
         match &self.lookup {
             Some(lookup) => lookup.id(piece),
             None => self.inner.token_to_id(piece),
@@ -120,13 +120,7 @@ impl Tokenizer {
         not_blank("text", text)?;
         let mut tokens = self.read("text", &[text])?;
         let spans = words::assign(&mut tokens, 0, &words::split(text));
-        Ok(Encoding {
-            tokens,
-            texts: vec![text.to_owned()],
-            cut: 0,
-            global: None,
-            words: vec![spans],
-        })
+        Ok(Encoding::new(tokens, vec![text.to_owned()], vec![spans]))
     }
 
     fn pair(&self, a: &str, b: &str) -> Result<Encoding> {
@@ -138,13 +132,7 @@ impl Tokenizer {
             .enumerate()
             .map(|(sequence, text)| words::assign(&mut tokens, sequence, &words::split(text)))
             .collect();
-        Ok(Encoding {
-            tokens,
-            texts: vec![a.to_owned(), b.to_owned()],
-            cut: 0,
-            global: None,
-            words: spans,
-        })
+        Ok(Encoding::new(tokens, vec![a.to_owned(), b.to_owned()], spans))
     }
 
     /// The tokenizers crate counts offsets from each word's start; here they count in the text
@@ -155,13 +143,7 @@ impl Tokenizer {
         if !matches!(self.kind, Kind::WordPiece | Kind::WordLevel) {
             let mut tokens = self.read("words", &[&text])?;
             let spans = words::assign(&mut tokens, 0, &spans);
-            return Ok(Encoding {
-                tokens,
-                texts: vec![text],
-                cut: 0,
-                global: None,
-                words: vec![spans],
-            });
+            return Ok(Encoding::new(tokens, vec![text], vec![spans]));
         }
         let raw = self.run("words", words)?;
         let mut tokens = self.tokens(&raw);
@@ -172,74 +154,7 @@ impl Tokenizer {
         }
         self.mark_unknown(&mut tokens, &[&text]);
         let spans = words::assign(&mut tokens, 0, &spans);
-        Ok(Encoding { tokens, texts: vec![text], cut: 0, global: None, words: vec![spans] })
-    }
-
-    /// The text is what the pieces spell: one that continues the piece before it is written onto
-    /// that, and belongs to the same word.
-    fn pieces(&self, pieces: &[String]) -> Result<Encoding> {
-        let (mut text, mut end) = (String::new(), 0);
-        let mut words: Vec<Span> = Vec::new();
-        let mut tokens = Vec::with_capacity(pieces.len());
-        for (index, piece) in pieces.iter().enumerate() {
-            not_blank(&format!("tokens[{index}]"), piece)?;
-            let mut token = self.piece_token(piece)?;
-            if !token.special {
-                let (written, continues) = self.written(piece);
-                let continues = continues && tokens.last().is_some_and(is_typed);
-                // a piece by itself is shown as it is
-                let written = if continues || self.spaced() { written } else { piece.clone() };
-                if !continues && !words.is_empty() {
-                    text.push(' ');
-                    end += 1;
-                }
-                let start = end;
-                text.push_str(&written);
-                end += written.chars().count();
-                match words.last_mut() {
-                    Some(word) if continues => word.end = end,
-                    _ => words.push(Span { start, end }),
-                }
-                token.offsets = (start, end);
-            }
-            tokens.push(token);
-        }
-        let words = words::assign(&mut tokens, 0, &words);
-        Ok(Encoding { tokens, texts: vec![text], cut: 0, global: None, words: vec![words] })
-    }
-
-    /// Whether pieces bring the spaces between words along.
-    pub(crate) fn spaced(&self) -> bool {
-        matches!(self.kind, Kind::ByteLevelBpe | Kind::Bpe | Kind::Unigram)
-    }
-
-    /// What a piece writes, and whether it continues the piece before it.
-    pub(crate) fn written(&self, piece: &str) -> (String, bool) {
-        if self.spaced() {
-            let text = display::readable(self.kind, piece);
-            let word = text.strip_prefix(' ');
-            return (word.unwrap_or(&text).to_owned(), word.is_none());
-        }
-        let prefix = self.special.prefix.as_deref().unwrap_or("##");
-        let rest = piece.strip_prefix(prefix).filter(|rest| !rest.is_empty());
-        (rest.unwrap_or(piece).to_owned(), rest.is_some())
-    }
-
-    fn piece_token(&self, piece: &str) -> Result<Token> {
-        let known = self.id(piece);
-        let Some(id) = known.or(self.special.unknown) else {
-            let why = format!("`{piece}` is not in the vocabulary, which has no unknown token");
-            return Err(Error::input("tokens", why));
-        };
-        let special = [self.special.cls, self.special.sep].contains(&Some(id));
-        Ok(Token {
-            text: self.shown(id, piece),
-            id: Some(id),
-            sequence: (!special).then_some(0),
-            special,
-            unknown: known.is_none().then(|| piece.to_owned()),
-            ..Token::default()
-        })
+        Ok(Encoding::new(tokens, vec![text], vec![spans]))
     }
 
     fn unknown_text(&self) -> String {
@@ -323,8 +238,4 @@ impl Tokenizer {
             }
         }
     }
-}
-
-fn is_typed(token: &Token) -> bool {
-    !token.special
 }
