@@ -5,7 +5,9 @@
 pub mod links;
 pub mod merge;
 pub mod patterns;
+pub mod rollout;
 
 pub use links::{Link, links};
 pub use merge::{WithoutSpecial, merge_words, without_special};
 pub use patterns::{Pattern, Shares, patterns, shares};
+pub use rollout::{RESIDUAL, rollout, rollout_null};
