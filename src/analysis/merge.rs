@@ -39,7 +39,7 @@ pub fn merge_words(
 }
 
 /// Runs of tokens that belong to one word.
-fn groups(tokens: &[Token]) -> Vec<Range<usize>> {
+pub(crate) fn groups(tokens: &[Token]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     for (i, token) in tokens.iter().enumerate() {
         let joins = i > 0 && token.word.is_some() && !token.special && {
@@ -73,7 +73,7 @@ fn merged(weights: &Array2<f32>, rows: &[Range<usize>], columns: &[Range<usize>]
 }
 
 /// One token for the pieces of a word.
-fn joined(pieces: &[Token], name: impl Fn(usize, usize) -> Option<String>) -> Token {
+pub(crate) fn joined(pieces: &[Token], name: impl Fn(usize, usize) -> Option<String>) -> Token {
     let (first, last) = (&pieces[0], &pieces[pieces.len() - 1]);
     let typed = match (first.special, first.word) {
         (false, Some(word)) => name(first.sequence.unwrap_or(0), word),

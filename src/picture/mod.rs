@@ -26,6 +26,7 @@ mod grid;
 mod heatmap;
 mod layout;
 mod legend;
+pub mod page;
 mod palette;
 mod style;
 mod svg;
