@@ -21,6 +21,22 @@ pub struct Start {
     pub prompt: Batch,
 }
 
+impl Start {
+    /// A decoder behind what its encoder reads: from its start token, for each row of `source`.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] where the config names no start token.
+    pub fn behind(model: &Model, source: Batch) -> Result<Self> {
+        let Some(start) = model.config().generation.start else {
+            let why = "its config names no decoder_start_token_id to begin with";
+            return Err(Error::checkpoint(&model.report().name, why));
+        };
+        let shape = (source.ids.nrows(), 1);
+        let prompt = Batch::from_ids(Array2::from_elem(shape, start), Array2::ones(shape));
+        Ok(Self { source: Some(source), prompt })
+    }
+}
+
 /// How far to write.
 #[derive(Debug, Clone, Default)]
 pub struct Until {

@@ -14,5 +14,5 @@ pub use arrays::{Array, Arrays};
 pub use attention::read_attention;
 pub use banded::banded;
 pub use convert::{ConvertOptions, Converted, FloatType, convert};
-pub use inputs::read_batch;
+pub use inputs::{read_batch, read_decoder_batch};
 pub use write::{FileFormat, Stages, Target};

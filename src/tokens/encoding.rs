@@ -38,6 +38,11 @@ impl Encoding {
         Self { tokens, texts, cut: 0, global: None, words }
     }
 
+    /// Tokens that come from no text, such as the one that a decoder starts from.
+    pub fn of_tokens(tokens: Vec<Token>) -> Self {
+        Self { tokens, texts: Vec::new(), cut: 0, words: Vec::new(), global: None }
+    }
+
     /// How many tokens there are, special ones included.
     pub fn len(&self) -> usize {
         self.tokens.len()

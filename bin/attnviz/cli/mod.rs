@@ -7,6 +7,7 @@ mod console;
 mod convert;
 mod export;
 mod fill;
+mod generate;
 mod inspect;
 mod lines;
 mod pictures;
@@ -49,16 +50,23 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         }
         command
     };
-    match &command {
-        Command::View(args) => usage::refuse_loose_words(program, &args.input)?,
-        Command::Fill(args) => usage::refuse_loose_words("attnviz fill", &args.input)?,
-        Command::Export(args) => usage::refuse_loose_words("attnviz export", &args.input)?,
-        _ => {}
+    let given = match &command {
+        Command::View(args) => Some((program, args.input.text.as_ref(), &args.input.loose)),
+        Command::Fill(args) => Some(("attnviz fill", args.input.text.as_ref(), &args.input.loose)),
+        Command::Generate(args) => Some(("attnviz generate", args.prompt.as_ref(), &args.loose)),
+        Command::Export(args) => {
+            Some(("attnviz export", args.input.text.as_ref(), &args.input.loose))
+        }
+        _ => None,
+    };
+    if let Some((program, text, loose)) = given {
+        usage::refuse_loose_words(program, text, loose)?;
     }
     let console = Console::new(command.talk());
     let done = match command {
         Command::View(args) => view::run(&args, &console),
         Command::Fill(args) => fill::run(&args, &console),
+        Command::Generate(args) => generate::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
         Command::Convert(args) => convert::run(args, &console),

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 
-use super::args::{Attnviz, InputArgs};
+use super::args::Attnviz;
 
 /// Puts `view` before arguments that name no command; the flag says whether it did.
 pub fn with_command(mut given: Vec<OsString>) -> (Vec<OsString>, bool) {
@@ -46,8 +46,12 @@ pub fn refuse_near_miss(text: Option<&str>, given: &[OsString]) -> Result<(), cl
 }
 
 /// The text is one argument.
-pub fn refuse_loose_words(program: &str, input: &InputArgs) -> Result<(), clap::Error> {
-    let words: Vec<&str> = input.text.iter().chain(&input.loose).map(String::as_str).collect();
+pub fn refuse_loose_words(
+    program: &str,
+    text: Option<&String>,
+    loose: &[String],
+) -> Result<(), clap::Error> {
+    let words: Vec<&str> = text.into_iter().chain(loose).map(String::as_str).collect();
     if words.len() < 2 {
         return Ok(());
     }

@@ -42,7 +42,7 @@ impl Sheet {
                 head,
                 query: matrix(&query.tensor, (example, place), (rows, config.head_dim))?,
                 key: matrix(&key.tensor, (example, group), (columns, config.head_dim))?,
-                factor: config.score_scale(),
+                factor: config.of(stack).score_scales.get(head.layer).copied().unwrap_or(1.0),
                 scores: matrix(&scores.tensor, (example, place), (rows, columns))?,
             });
         }

@@ -1,6 +1,7 @@
 //! Every command with its flags, in groups that the commands share.
 
 mod fill;
+mod generate;
 mod input;
 mod model;
 mod picture;
@@ -16,6 +17,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
 pub use fill::FillArgs;
+pub use generate::GenerateArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
 pub use picture::{ChoiceArgs, Given, PictureArgs};
@@ -64,6 +66,9 @@ pub enum Command {
     /// Fill the masks of a text with the words that a masked language model expects
     #[command(arg_required_else_help = true, after_help = fill::NOTES)]
     Fill(Box<FillArgs>),
+    /// Go on from a prompt, token by token, and see what each token attended to
+    #[command(arg_required_else_help = true, after_help = generate::NOTES)]
+    Generate(Box<GenerateArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
@@ -85,6 +90,7 @@ impl Command {
         match self {
             Self::View(args) => args.talk,
             Self::Fill(args) => args.talk,
+            Self::Generate(args) => args.talk,
             Self::Export(args) => args.talk,
             Self::Inspect(args) => args.talk,
             Self::Convert(args) => args.talk,
