@@ -84,7 +84,7 @@ fn s2_the_decoder_and_its_bias() {
     let tied = numbers_of(&of().open().expect("loads"), "bert_mlm").1;
     assert!(numbers_of(&untied, "bert_mlm").1 != tied);
     let missing = of().set("tie_word_embeddings", json!(false)).refusal();
-    assert!(missing.0.contains("`mlm.decoder.weight` is missing"), "{missing:?}");
+    assert!(missing.0.contains("`lm.decoder.weight` is missing"), "{missing:?}");
 }
 
 /// S3: buffers in every form are left alone.
@@ -236,7 +236,7 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
     for (key, value, want) in [
         ("hidden_act", json!("mish"), "`hidden_act`: expected one of gelu, gelu_new"),
         ("position_embedding_type", json!("rotary"), "expected one of absolute, relative_key"),
-        ("is_decoder", json!(true), "`is_decoder`: expected false"),
+        ("add_cross_attention", json!(true), "`add_cross_attention`: expected false"),
         ("add_cross_attention", json!(true), "`add_cross_attention`: expected false"),
         ("num_attention_heads", json!(5), "expected a divisor of hidden_size 32, found 5"),
         ("num_attention_heads", json!(0), "expected a whole number above 0, found 0"),
@@ -286,6 +286,11 @@ fn distances_of_deberta_that_cannot_be_are_refused_and_those_below_1_mean_none()
             let want = format!("/config.json: `{key}`: expected {want}, found {value}");
             assert_eq!((line, code), (want, 4));
         }
+    }
+    for (buckets, furthest) in [(1, 512), (3, 512), (8, 5)] {
+        let odd = of().set("position_buckets", json!(buckets));
+        let (line, code) = odd.set("max_relative_positions", json!(furthest)).refusal();
+        assert!(line.contains("`position_buckets`: expected 4 or more") && code == 4, "{line}");
     }
     // a table of other distances than the config says
     let (line, code) = of().set("position_buckets", json!(9)).refusal();

@@ -105,6 +105,16 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
     })
 }
 
+/// Refuses logarithmic buckets that leave nothing between the exact ones and the furthest: the
+/// reference divides by the logarithm of that.
+pub(super) fn log_buckets(fields: &Fields, count: Option<usize>, furthest: usize) -> Result<()> {
+    let Some(count) = count.filter(|&count| count < 4 || furthest <= count / 2 + 1) else {
+        return Ok(());
+    };
+    let want = format!("4 or more, half of them below {furthest} − 1 positions");
+    Err(fields.wrong("position_buckets", want, count.to_string()))
+}
+
 /// Refuses what would make the encoder a decoder.
 pub(super) fn refuse_decoders(fields: &Fields) -> Result<()> {
     fields.refuse("is_decoder", "attnviz runs it as an encoder")?;

@@ -75,9 +75,8 @@ fn read(fields: &Fields) -> Result<Config> {
         Distances::Disentangled { c2p, p2c, .. } => 1 + usize::from(c2p) + usize::from(p2c),
         _ => 1,
     };
-    let scale = 1.0 / ((base.head_dim * terms) as f64).sqrt();
     Ok(Config {
-        score_scales: vec![scale; base.layers()],
+        score_scales: vec![1.0 / ((base.head_dim * terms) as f64).sqrt(); base.layers()],
         embedding_size: fields.count("embedding_size")?.unwrap_or(base.hidden_size),
         project_first: true,
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(0),
@@ -109,29 +108,21 @@ fn distances(fields: &Fields, max_positions: usize) -> Result<Distances> {
         }
         return Ok(Distances::None);
     }
+    let furthest = largest.unwrap_or(max_positions);
+    common::log_buckets(fields, buckets, furthest)?;
     Ok(Distances::Disentangled {
         c2p: kinds.iter().any(|kind| kind == "c2p"),
         p2c: kinds.iter().any(|kind| kind == "p2c"),
         buckets,
-        furthest: largest.unwrap_or(max_positions),
+        furthest,
         shared,
         normed: normed.to_lowercase().split('|').any(|part| part.trim() == "layer_norm"),
     })
 }
 
-/// `pos_att_type`, a list or, in older files, names joined by `|`.
+/// `pos_att_type`: which terms there are.
 fn kinds(fields: &Fields) -> Result<Vec<String>> {
-    let Some(value) = fields.get("pos_att_type") else { return Ok(Vec::new()) };
-    let names: Option<Vec<String>> = match value {
-        serde_json::Value::String(text) => Some(text.split('|').map(str::to_string).collect()),
-        serde_json::Value::Array(list) => {
-            list.iter().map(|one| one.as_str().map(str::to_string)).collect()
-        }
-        _ => None,
-    };
-    let names = names.ok_or_else(|| fields.wrong("pos_att_type", "a list of names", "another"))?;
-    let names = names.iter().map(|name| name.trim().to_lowercase()).filter(|n| !n.is_empty());
-    let names: Vec<String> = names.collect();
+    let names = fields.names("pos_att_type")?;
     match names.iter().find(|name| *name != "c2p" && *name != "p2c") {
         Some(other) => Err(fields.wrong("pos_att_type", "c2p, p2c", format!("`{other}`"))),
         None => Ok(names),

@@ -133,6 +133,19 @@ impl Fields {
         self.typed(key, "a string", |v| v.as_str().map(str::to_string))
     }
 
+    /// Names in lower case: a list or, in older files, one text of them joined by `|`.
+    pub fn names(&self, key: &str) -> Result<Vec<String>> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let names: Option<Vec<&str>> = match value {
+            Value::String(text) => Some(text.split('|').collect()),
+            Value::Array(list) => list.iter().map(Value::as_str).collect(),
+            _ => None,
+        };
+        let names = names.ok_or_else(|| self.wrong(key, "a list of names", "another"))?;
+        let names = names.iter().map(|name| name.trim().to_lowercase());
+        Ok(names.filter(|name| !name.is_empty()).collect())
+    }
+
     /// One of a table's names.
     pub fn choice<T: Copy>(&self, key: &str, names: &[(&str, T)]) -> Result<Option<T>> {
         let Some(text) = self.text(key)? else { return Ok(None) };

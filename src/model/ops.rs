@@ -176,7 +176,10 @@ impl Norm {
             NormKind::Layer => {
                 on_slice(&self.bias, |bias| rows::layer_norm(data, weight, bias, eps))
             }
-            NormKind::Rms => Some(rows::rms_norm(data, weight, eps)),
+            NormKind::Rms => {
+                rows::rms_norm(data, weight, eps);
+                Some(())
+            }
         })?
     }
 }

@@ -86,8 +86,8 @@ impl WithSimd for SumRows<'_> {
                 *sum = d.mul_add(*s, c.mul_add(*r, b.mul_add(*q, a.mul_add(*p, *sum))));
             }
         }
-        for i in whole..x.len() {
-            let factor = alpha * x[i];
+        for (i, x) in x.iter().enumerate().skip(whole) {
+            let factor = alpha * x;
             for (sum, y) in dst.iter_mut().zip(row(i)) {
                 *sum = factor.mul_add(*y, *sum);
             }
