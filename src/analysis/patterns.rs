@@ -20,7 +20,7 @@ pub enum Pattern {
     Next,
     /// The token itself.
     Itself,
-    /// The first special token (`[CLS]`).
+    /// The first special token (`[CLS]`), or the first token where none is special.
     First,
     /// The special tokens after the first (`[SEP]`).
     Separator,
@@ -50,7 +50,7 @@ pub struct Shares {
     pub next: f32,
     /// To the token itself.
     pub itself: f32,
-    /// To the first special token.
+    /// To the first special token, or to the first one where none is special.
     pub first: f32,
     /// To the other special tokens, summed.
     pub separator: f32,
@@ -98,6 +98,7 @@ fn of_head(one: &HeadWeights, special: &[usize]) -> Shares {
     let column = |j: usize| mean(one.weights.column(j).iter().copied());
     let (first, rest) = match special.split_first() {
         Some((&j, rest)) => (column(j), rest),
+        None if keys > 0 => (column(0), special), // decoders rest on it all the same
         None => (0.0, special),
     };
     Shares {

@@ -32,12 +32,17 @@ pub struct Manifest {
     /// The options that decide what the pictures show.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// The tokens: a list, or `{"queries": […], "keys": […]}` where the two differ.
+    /// The tokens: a list, or `{"queries": […], "keys": […]}` where the two differ; of an
+    /// encoder-decoder `{"encoder": […], "decoder": […]}`, cross-attention being of the decoder's
+    /// over the encoder's.
     #[serde(default)]
     pub tokens: Value,
     /// By head name, per row: the share of weight that special tokens had, where they are left out.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub lost: Map<String, Value>,
+    /// By head name, where query heads share keys and values: the head of those that it reads.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub key_value_heads: Map<String, Value>,
     /// What the reader of the pictures should know, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -58,6 +63,7 @@ impl Manifest {
             arguments: Map::new(),
             tokens: Value::Null,
             lost: Map::new(),
+            key_value_heads: Map::new(),
             notes: Vec::new(),
             files: Vec::new(),
         }
@@ -90,13 +96,17 @@ impl Manifest {
     }
 }
 
-/// Whether a file name is one that attnviz gives to pictures: `L03H01`, `L03-mean` or `grid`, as
-/// `.png` or `.svg`. Never a path.
+/// Whether a file name is one that attnviz gives to pictures: `L03H01`, `L03-mean` or `grid`, of an
+/// encoder-decoder behind `encoder-`, `decoder-` or `cross-`, as `.png` or `.svg`. Never a path.
 pub fn is_own_name(name: &str) -> bool {
     let digits = |text: &str| {
         (2..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     let Some((stem, "png" | "svg")) = name.rsplit_once('.') else { return false };
+    let stem = match stem.split_once('-') {
+        Some(("encoder" | "decoder" | "cross", rest)) => rest,
+        _ => stem,
+    };
     match stem.strip_prefix('L') {
         None => stem == "grid",
         Some(rest) => match (rest.strip_suffix("-mean"), rest.split_once('H')) {
@@ -114,6 +124,8 @@ mod tests {
     #[test]
     fn only_names_of_our_pictures_are_ours() {
         for name in ["L03H01.png", "L03H01.svg", "L11-mean.png", "grid.png", "L100H12.png"] {
+            assert!(is_own_name(&format!("cross-{name}")), "{name}");
+            assert!(!is_own_name(&format!("cross-cross-{name}")), "{name}");
             assert!(is_own_name(name), "{name}");
         }
         for name in [

@@ -36,6 +36,7 @@ mod own_pieces;
 mod pieces;
 mod settings;
 mod spans;
+mod target;
 mod tokenizer;
 mod wordpiece;
 mod words;

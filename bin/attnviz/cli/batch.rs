@@ -4,17 +4,17 @@ use std::path::Path;
 
 use attnviz::picture::TextEngine;
 use attnviz::tokens::{Encoding, group_by_length};
-use attnviz::{Attention, Error, Result};
+use attnviz::{Error, Result};
 use serde_json::{Value, json};
 
 use super::args::ViewArgs;
-use super::choice::choose;
 use super::console::Console;
 use super::lines::{self, Given, place};
+use super::parts::{Chosen, Part, attend};
 use super::pictures::Source;
 use super::report::{Report, header, many};
 use super::session;
-use super::view::{attend, named, one, source};
+use super::view::{encoder_alone, named, one, source};
 
 /// An input that can run.
 struct Ready {
@@ -74,7 +74,7 @@ fn draw(
     args: &ViewArgs,
     source: &Source,
     ready: &Ready,
-    attention: &Attention,
+    parts: &[Part],
     engine: &TextEngine,
 ) -> Result<Report> {
     let notes = session::token_notes(&ready.encoding);
@@ -83,7 +83,7 @@ fn draw(
         named.input["spans"] = json!(spans);
     }
     let names: Vec<Vec<&str>> = (0..2).map(|s| ready.encoding.words(s)).collect();
-    one(args, source, &named, attention, &names, engine)
+    one(args, source, &named, parts, &names, engine)
 }
 
 pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
@@ -91,7 +91,8 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let read = lines::read(path)?;
     let total = read.len();
     let (model, engine) = session::open(&args.model, &args.run, console)?;
-    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
+    let chosen = Chosen::new(&args.choice, model.config(), false)?;
+    encoder_alone(&model, args, console);
     let mut outcome = Outcome { path, console, results: Vec::new(), code: 0, bad: 0 };
     let mut ready = Vec::new();
     for line in read {
@@ -112,9 +113,9 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     let lengths: Vec<usize> = ready.iter().map(|one| one.encoding.len()).collect();
     for group in group_by_length(&lengths, args.many.batch_size.into()) {
         let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
-        let attentions = attend(&model, &encodings, &chosen)?;
-        for (&i, attention) in group.iter().zip(&attentions) {
-            let drawn = draw(args, &source, &ready[i], attention, &engine);
+        let attentions = attend(&model, &encodings, &[], &chosen)?;
+        for (&i, parts) in group.iter().zip(&attentions) {
+            let drawn = draw(args, &source, &ready[i], parts, &engine);
             bar.suspend(|| outcome.tell(&ready[i], drawn));
             bar.inc(1);
         }

@@ -1,49 +1,34 @@
 //! `attnviz export`: the stages of a run as arrays.
 
-use attnviz::export::{Stages, Target, banded, read_batch};
+use std::path::Path;
+
+use attnviz::export::{Stages, Target, read_batch, read_decoder_batch};
 use attnviz::tokens::{Batch, Encoding, Input};
-use attnviz::{Error, Keep, Model, Recorder, Result, Site, Stack};
-use candle_core::{Device, Tensor};
-use ndarray::Array2;
+use attnviz::{Error, Model, Result};
 use serde_json::{Map, Value, json};
 
 use super::args::ExportArgs;
 use super::console::{Console, one_line};
 use super::report::many;
+use super::stages::stages;
 use super::{session, view};
-
-/// Stages that are written when asked for, by the name before the layer.
-pub const FURTHER: [(&str, Site); 6] = [
-    ("query", Site::Query),
-    ("key", Site::Key),
-    ("value", Site::Value),
-    ("scores", Site::Scores),
-    ("context", Site::Context),
-    ("head_output", Site::HeadOutput),
-];
 
 pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let target = Target::new(&args.out, args.force)?;
-    let given = args.inputs.as_deref().map(read_batch).transpose()?;
+    let given = args.inputs.as_deref().map(Read::ids).transpose()?;
     let input = if given.is_none() { Some(session::input(&args.input)?) } else { None };
     let (model, _) = session::open(&args.model, &args.run, console)?;
-    let (batch, about) = match (given, input) {
-        (Some(batch), _) => (batch, Map::new()),
-        (None, Some(input)) => {
-            let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
-            for note in session::token_notes(&encoding) {
-                console.note(&note);
-            }
-            let about = about_text(&input, &encoding);
-            (Batch::new(&[encoding], model.tokenizer()?.pad_id()), about)
-        }
+    let read = match (given, input) {
+        (Some(read), _) => read,
+        (None, Some(input)) => Read::text(args, &model, &input, console)?,
         (None, None) => {
             return Err(Error::Output { path: args.out.clone(), why: "no input".into() });
         }
     };
-    let mut stages = stages(&model, &batch, &args.include)?;
+    read.tell(&model, console);
+    let mut stages = stages(&model, &read.source, read.target.as_ref(), &args.include)?;
     stages.about = about_model(&model);
-    stages.about.extend(about);
+    stages.about.extend(read.about);
     target.write(&stages)?;
     let path = one_line(&args.out.display().to_string());
     console.result(&match (console.talk.json, console.talk.quiet) {
@@ -52,6 +37,50 @@ pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
         _ => format!("{path}: {}\n", many(stages.tensors.len(), "array")),
     });
     Ok(0)
+}
+
+/// What the model reads.
+struct Read {
+    source: Batch,
+    /// Of the decoder of an encoder-decoder.
+    target: Option<Batch>,
+    about: Map<String, Value>,
+    /// What gives the decoder something to read.
+    by: &'static str,
+}
+
+impl Read {
+    fn ids(path: &Path) -> Result<Self> {
+        let (source, target) = (read_batch(path)?, read_decoder_batch(path)?);
+        Ok(Self { source, target, about: Map::new(), by: "decoder_input_ids" })
+    }
+
+    fn text(args: &ExportArgs, model: &Model, input: &Input, console: &Console) -> Result<Self> {
+        let encoding = session::encode_given(model, input, &args.input, &args.run)?;
+        let target = session::encode_target(model, args.target.as_deref(), &args.run)?;
+        for note in session::token_notes(&encoding) {
+            console.note(&note);
+        }
+        let mut about = about_text(input, &encoding);
+        let pad = model.tokenizer()?.pad_id();
+        let target = target.map(|target| {
+            about.insert("target".into(), json!(args.target));
+            about.insert("target_tokens".into(), json!(target.tokens));
+            Batch::new(&[target], pad)
+        });
+        Ok(Self { source: Batch::new(&[encoding], pad), target, about, by: "--target" })
+    }
+
+    /// Says what is not run and what is not read.
+    fn tell(&self, model: &Model, console: &Console) {
+        match (&model.config().decoder, &self.target) {
+            (Some(_), None) => {
+                console.note(&format!("without {} the encoder alone is run", self.by));
+            }
+            (None, Some(_)) => console.note("decoder_input_ids are not read: there is no decoder"),
+            _ => {}
+        }
+    }
 }
 
 fn summary(path: &str, stages: &Stages) -> Value {
@@ -68,7 +97,15 @@ fn about_model(model: &Model) -> Map<String, Value> {
         "dtype": report.dtypes.join(", "),
         "heads": config.heads,
     });
-    about.as_object().cloned().unwrap_or_default()
+    let mut about = about.as_object().cloned().unwrap_or_default();
+    if config.group_size > 1 {
+        about.insert("group_size".into(), config.group_size.into());
+    }
+    if let Some(decoder) = &config.decoder {
+        about.insert("decoder_heads".into(), json!(decoder.heads));
+        about.insert("cross_heads".into(), json!(decoder.cross_heads));
+    }
+    about
 }
 
 fn about_text(input: &Input, encoding: &Encoding) -> Map<String, Value> {
@@ -79,64 +116,4 @@ fn about_text(input: &Input, encoding: &Encoding) -> Map<String, Value> {
         "words": words,
     });
     about.as_object().cloned().unwrap_or_default()
-}
-
-/// Runs the model and gathers its stages under the names that transformers uses.
-fn stages(model: &Model, batch: &Batch, include: &[String]) -> Result<Stages> {
-    let further = FURTHER.iter().filter(|(name, _)| include.iter().any(|one| one == name));
-    let mut recorder = Recorder::new();
-    let usual = [Site::Embedding, Site::Residual, Site::Probs];
-    for site in usual.into_iter().chain(further.clone().map(|&(_, site)| site)) {
-        recorder = recorder.keep(site, Keep::All);
-    }
-    let last = model.forward(batch, &mut recorder, &[])?;
-    let outputs = model.head(&last, batch)?;
-    let trace = recorder.into_trace()?;
-    let mut tensors = vec![
-        ("input_ids".to_owned(), whole(&batch.ids)?),
-        ("attention_mask".to_owned(), whole(&batch.mask)?),
-        ("token_type_ids".to_owned(), whole(&batch.type_ids)?),
-    ];
-    let global = model.global_queries(batch)?;
-    if let Some(mark) = &global {
-        tensors.push(("global_attention_mask".into(), whole(mark)?));
-    }
-    let mut add = |name: String, layer: usize, site: Site| {
-        if let Some(kept) = trace.get(Stack::Encoder, layer, site) {
-            tensors.push((name, kept.tensor.clone()));
-        }
-    };
-    let mut narrow = Vec::new(); // Longformer's own layout
-    let layers = model.config().layers();
-    add("hidden_states.0".into(), 0, Site::Embedding);
-    for layer in 0..layers - 1 {
-        add(format!("hidden_states.{}", layer + 1), layer, Site::Residual);
-    }
-    for layer in 0..layers {
-        add(format!("attentions.{layer}"), layer, Site::Probs);
-    }
-    for (layer, radius) in model.config().windows.iter().enumerate().filter(|_| global.is_some()) {
-        let kept = trace.get(Stack::Encoder, layer, Site::Probs);
-        if let (Some(kept), Some(radius)) = (kept, radius) {
-            let (native, columns) = banded(&kept.tensor, global.as_ref(), *radius)?;
-            narrow.push((format!("attentions_native.{layer}"), native));
-            narrow.extend(columns.map(|t| (format!("global_attentions.{layer}"), t)));
-        }
-    }
-    for (name, site) in further {
-        (0..layers).for_each(|layer| add(format!("{name}.{layer}"), layer, *site));
-    }
-    tensors.extend(narrow);
-    // behind the final norm, where there is one
-    tensors.push((format!("hidden_states.{layers}"), last.clone()));
-    tensors.push(("last_hidden_state".into(), last));
-    tensors.extend(outputs.pooler_output.map(|tensor| ("pooler_output".into(), tensor)));
-    tensors.extend(outputs.logits.map(|tensor| ("logits".into(), tensor)));
-    Ok(Stages { tensors, about: Map::new() })
-}
-
-/// Whole numbers [B, T] as transformers has them: 64 bits wide.
-fn whole(array: &Array2<u32>) -> Result<Tensor> {
-    let wide: Vec<i64> = array.iter().map(|&n| i64::from(n)).collect();
-    Ok(Tensor::from_vec(wide, array.dim(), &Device::Cpu)?)
 }

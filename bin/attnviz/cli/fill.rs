@@ -11,8 +11,8 @@ use ndarray::Axis;
 use serde_json::json;
 
 use super::args::FillArgs;
-use super::choice::choose;
 use super::console::Console;
+use super::parts::{Chosen, Part, attend};
 use super::pictures::{Shown, Target, Written, arguments, by_words, draw};
 use super::{session, view};
 use report::Report;
@@ -102,8 +102,9 @@ fn pictures(
     engine: &TextEngine,
 ) -> Result<Written> {
     let model = filler.model();
-    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
-    let whole = view::attend(model, std::slice::from_ref(encoding), &chosen)?.remove(0);
+    let chosen = Chosen::new(&args.choice, model.config(), false)?;
+    let inputs = std::slice::from_ref(encoding);
+    let whole = attend(model, inputs, &[], &chosen)?.remove(0).remove(0).attention;
     let masks = filler.masks(encoding)?;
     let rows = |one: &HeadWeights| HeadWeights {
         head: one.head,
@@ -120,12 +121,13 @@ fn pictures(
         whole.head_counts,
     )?;
     let names: Vec<Vec<&str>> = (0..2).map(|sequence| encoding.words(sequence)).collect();
-    let words = by_words(&attention, &names);
+    let part = Part::only(attention);
+    let words = by_words(&part.attention, &names);
     let mut arguments = arguments(&args.input, &args.choice, &args.picture, &args.run);
     arguments.insert("rows".into(), json!("masks"));
     let target = Target { out: &args.out, force: args.force, picture: &args.picture, arguments };
-    let shown = Shown::new(&args.choice, &attention, &words);
-    draw(target, &view::source(model), named, &shown, engine)
+    let shown = Shown::new(&args.choice, &part, &words);
+    draw(target, &view::source(model), named, &[shown], engine)
 }
 
 /// A mask as the label of a row: numbered where there are several, never merged with another.

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
+use attnviz::config::Generation;
 use attnviz::model::{Inspection, Report};
-use attnviz::{Config, Error, LoadOptions, Result};
+use attnviz::tokens::Tokenizer;
+use attnviz::{Config, Error, LoadOptions, Result, Task};
 use serde_json::{Value, json};
 
 use super::args::{InspectArgs, ModelArgs};
@@ -94,6 +96,7 @@ fn as_text(seen: &Inspection, verbose: bool) -> String {
     }
     if let Some(config) = &seen.config {
         about_sizes(&mut rows, config);
+        about_writing(&mut rows, config, seen.tokenizer.as_ref());
     }
     if let Some(report) = &seen.report {
         about_tensors(&mut rows, report);
@@ -119,40 +122,128 @@ fn as_text(seen: &Inspection, verbose: bool) -> String {
     rows.0
 }
 
+/// What is said of the stack, or of both of them.
+fn each(config: &Config, say: impl Fn(&Config) -> String) -> String {
+    match &config.decoder {
+        None => say(config),
+        Some(decoder) => format!("encoder {}, decoder {}", say(config), say(decoder)),
+    }
+}
+
+/// The same, once where it is the same in both.
+fn both(config: &Config, say: impl Fn(&Config) -> String) -> String {
+    match &config.decoder {
+        Some(decoder) if say(decoder) != say(config) => each(config, say),
+        _ => say(config),
+    }
+}
+
 fn about_sizes(rows: &mut Rows, config: &Config) {
     rows.add("family", &config.model_type);
-    let labels = match config.labels.is_empty() {
+    let labels = match config.labels.is_empty() || !classifies(config.task) {
         true => String::new(),
         false => format!(": {}", config.labels.join(", ")),
     };
     rows.add("task head", format!("{}{labels}", config.task.name()));
-    rows.add("layers", config.layers().to_string());
+    let causal = if config.causal { ", causal" } else { "" };
+    rows.add("layers", format!("{}{causal}", each(config, |one| one.layers().to_string())));
+    let wide = both(config, |one| format!("{} wide", one.head_dim));
+    rows.add("heads", format!("{}, {wide}", each(config, heads)));
+    if let Some(decoder) = &config.decoder {
+        let heads = decoder.cross_heads.iter().map(Vec::len).max().unwrap_or(0);
+        rows.add("cross", format!("{heads} heads per layer of the decoder, over the encoder"));
+    }
+    let pruned = pruned(config);
+    if !pruned.is_empty() {
+        let whole: usize = stacks(config).iter().flat_map(|(_, counts, _)| counts.iter()).sum();
+        rows.add("pruned", format!("{} of {whole}: {}", pruned.len(), pruned.join(", ")));
+    }
+    let inside = both(config, |one| format!("{} inside", one.intermediate_size));
+    rows.add("width", format!("{}, {inside}", config.hidden_size));
+    let (positions, most) = (config.position_kind(), config.max_positions);
+    let most = match most >= ANY_LENGTH {
+        true => "any number of tokens".to_owned(),
+        false => format!("at most {most} tokens"),
+    };
+    rows.add("positions", format!("{positions}, {most}"));
+    rows.add("token types", config.type_vocab_size.to_string());
+    rows.add("vocabulary", both(config, |one| grouped(one.vocab_size)));
+    let gated = if config.gated { ", gated" } else { "" };
+    rows.add("activation", format!("{}{gated}", spelt(config.activation)));
+}
+
+/// What a model takes that has no table of positions.
+const ANY_LENGTH: usize = 1 << 20;
+
+fn classifies(task: Task) -> bool {
+    matches!(task, Task::SequenceClassification | Task::TokenClassification)
+}
+
+/// Heads per layer, and those that share keys and values.
+fn heads(config: &Config) -> String {
     let counts = &config.head_counts;
     let count = match counts.iter().all(|n| Some(n) == counts.first()) {
         true => counts.first().map(usize::to_string).unwrap_or_default(),
         false => format!("{counts:?}"),
     };
-    rows.add("heads", format!("{count} per layer, {} wide", config.head_dim));
-    let pruned = pruned(config);
-    if !pruned.is_empty() {
-        let whole: usize = counts.iter().sum();
-        rows.add("pruned", format!("{} of {whole}: {}", pruned.len(), pruned.join(", ")));
+    let groups = counts.first().map_or(0, |count| count / config.group_size.max(1));
+    let groups = match config.group_size > 1 {
+        true => format!(", {groups} of keys and values"),
+        false => String::new(),
+    };
+    format!("{count} per layer{groups}")
+}
+
+/// Where writing begins and ends.
+fn about_writing(rows: &mut Rows, config: &Config, tokenizer: Option<&Tokenizer>) {
+    let side = config.decoder.as_deref().unwrap_or(config);
+    if !side.causal {
+        return;
     }
-    rows.add("width", format!("{}, {} inside", config.hidden_size, config.intermediate_size));
-    let (positions, most) = (config.position_kind(), config.max_positions);
-    rows.add("positions", format!("{positions}, at most {most} tokens"));
-    rows.add("token types", config.type_vocab_size.to_string());
-    rows.add("vocabulary", grouped(config.vocab_size));
-    rows.add("activation", spelt(config.activation));
+    let tokenizer = tokenizer.map(|one| one.target().unwrap_or(one));
+    let named = |&id: &u32| match tokenizer.and_then(|tokenizer| tokenizer.piece(id)) {
+        Some(piece) => format!("{id} ({piece})"),
+        None => id.to_string(),
+    };
+    let list = |ids: &[u32]| ids.iter().map(named).collect::<Vec<_>>().join(", ");
+    let Generation { start, first, ends, suppressed, .. } = &side.generation;
+    if let Some(start) = start {
+        rows.add("starts with", named(start));
+    }
+    if let Some(first) = first {
+        rows.add("first token", format!("{}, always", named(first)));
+    }
+    if !ends.is_empty() {
+        rows.add("ends with", list(ends));
+    }
+    if !suppressed.is_empty() {
+        rows.add("never writes", list(suppressed));
+    }
+}
+
+/// Each attention, with its heads before any pruning and those that are left.
+fn stacks(config: &Config) -> Vec<(&'static str, &[usize], &[Vec<usize>])> {
+    match &config.decoder {
+        None => vec![("", &config.head_counts, &config.heads)],
+        Some(decoder) => vec![
+            ("encoder ", &config.head_counts, &config.heads),
+            ("decoder ", &decoder.head_counts, &decoder.heads),
+            ("cross ", &decoder.head_counts, &decoder.cross_heads),
+        ],
+    }
 }
 
 /// The heads that are gone, as they were numbered before.
 fn pruned(config: &Config) -> Vec<String> {
-    let layers = config.head_counts.iter().zip(&config.heads).enumerate();
-    let gone = layers.flat_map(|(layer, (&count, left))| {
-        (0..count).filter(|head| !left.contains(head)).map(move |head| format!("L{layer}H{head}"))
-    });
-    gone.collect()
+    let gone = |(name, counts, heads): (&'static str, &[usize], &[Vec<usize>])| {
+        let layers = counts.iter().zip(heads).enumerate();
+        let gone = layers.flat_map(|(layer, (&count, left))| {
+            let gone = (0..count).filter(|head| !left.contains(head));
+            gone.map(move |head| format!("{name}L{layer}H{head}"))
+        });
+        gone.collect::<Vec<_>>()
+    };
+    stacks(config).into_iter().flat_map(gone).collect()
 }
 
 fn about_tensors(rows: &mut Rows, report: &Report) {

@@ -10,9 +10,11 @@ mod fill;
 mod generate;
 mod inspect;
 mod lines;
+mod parts;
 mod pictures;
 mod report;
 mod session;
+mod stages;
 mod usage;
 mod view;
 

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use attnviz::analysis::{merge_words, without_special};
 use attnviz::output::{Manifest, OutputFolder, slug};
 use attnviz::picture::{Format, Ranges, Style, TextEngine, View, grid, heatmap};
-use attnviz::{Attention, Error, Head, Result, Token};
+use attnviz::{Attention, Error, Head, Result, Stack};
 use clap::ValueEnum;
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::args::{ChoiceArgs, InputArgs, PictureArgs, RunArgs};
+use super::parts::Part;
 
 /// Where the weights come from, for titles and the manifest.
 pub struct Source {
@@ -45,11 +46,12 @@ pub struct Written {
     pub files: Vec<String>,
     pub heads: usize,
     pub means: usize,
-    pub grid: bool,
+    pub grids: usize,
 }
 
 /// As it will be drawn: by words, without special tokens, or as it came.
 pub struct Shown<'a> {
+    part: &'a Part,
     attention: Cow<'a, Attention>,
     lost: Option<Vec<Vec<f32>>>,
     /// What was done to the weights, for under the pictures.
@@ -58,7 +60,7 @@ pub struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// `words` is the attention by words.
-    pub fn new(args: &ChoiceArgs, pieces: &'a Attention, words: &'a Attention) -> Self {
+    pub fn new(args: &ChoiceArgs, part: &'a Part, words: &'a Attention) -> Self {
         let mut notes = Vec::new();
         if args.words {
             notes.push("By words: sum over pieces attended to, mean over pieces attending.".into());
@@ -66,12 +68,12 @@ impl<'a> Shown<'a> {
         if args.no_special {
             notes.push("Special tokens left out, rows scaled to sum to 1 again.".into());
         }
-        let attention = if args.words { words } else { pieces };
+        let attention = if args.words { words } else { &part.attention };
         if !args.no_special {
-            return Self { attention: Cow::Borrowed(attention), lost: None, notes };
+            return Self { part, attention: Cow::Borrowed(attention), lost: None, notes };
         }
         let typed = without_special(attention);
-        Self { attention: Cow::Owned(typed.attention), lost: Some(typed.lost), notes }
+        Self { part, attention: Cow::Owned(typed.attention), lost: Some(typed.lost), notes }
     }
 }
 
@@ -121,26 +123,38 @@ impl Job {
     }
 }
 
-/// The names of all files with what is in them.
-fn jobs(attention: &Attention, formats: &[Format], only: &[Picture]) -> Vec<(String, Job, Format)> {
-    let mut jobs = Vec::new();
+/// A file that will be written.
+struct Planned {
+    name: String,
+    /// Which of the attentions it shows.
+    part: usize,
+    job: Job,
+    format: Format,
+}
+
+/// All files that show an attention.
+fn plan(part: usize, shown: &Shown<'_>, formats: &[Format], only: &[Picture]) -> Vec<Planned> {
+    let mut all = Vec::new();
     for &format in formats {
-        let end = format.extension();
-        for (at, one) in attention.heads.iter().enumerate() {
-            jobs.push((format!("{}.{end}", one.head.file_stem()), Job::Head(at), format));
+        let mut add = |stem: String, job: Job| {
+            let name = format!("{}{stem}.{}", shown.part.prefix(), format.extension());
+            all.push(Planned { name, part, job, format });
+        };
+        for (at, one) in shown.attention.heads.iter().enumerate() {
+            add(one.head.file_stem(), Job::Head(at));
         }
         // a mean or a grid of one head would be that head again
-        for layer in 0..attention.head_counts.len() {
-            if attention.layer(layer).count() > 1 {
-                jobs.push((format!("L{layer:02}-mean.{end}"), Job::Mean(layer), format));
+        for layer in 0..shown.attention.head_counts.len() {
+            if shown.attention.layer(layer).count() > 1 {
+                add(format!("L{layer:02}-mean"), Job::Mean(layer));
             }
         }
-        if attention.heads.len() > 1 {
-            jobs.push((format!("grid.{end}"), Job::Grid, format));
+        if shown.attention.heads.len() > 1 {
+            add("grid".into(), Job::Grid);
         }
     }
-    jobs.retain(|(_, job, _)| only.is_empty() || only.contains(&job.kind()));
-    jobs
+    all.retain(|one| only.is_empty() || only.contains(&one.job.kind()));
+    all
 }
 
 /// One head is its own mean and its own grid.
@@ -155,7 +169,7 @@ pub fn draw(
     target: Target<'_>,
     source: &Source,
     named: &Named,
-    shown: &Shown<'_>,
+    shown: &[Shown<'_>],
     engine: &TextEngine,
 ) -> Result<Written> {
     let picture = target.picture;
@@ -163,26 +177,30 @@ pub fn draw(
     formats.sort_by_key(|format| format.extension());
     formats.dedup();
     let style = style(picture);
-    let ranges = style.scale.resolve(&shown.attention);
-    let notes: Vec<String> = shown.notes.iter().chain(&named.notes).cloned().collect();
-    let jobs = jobs(&shown.attention, &formats, &picture.only);
-    if jobs.is_empty() {
-        return Err(nothing(&picture.only));
+    let only = &picture.only;
+    let plans = shown.iter().enumerate().flat_map(|(i, one)| plan(i, one, &formats, only));
+    let plans: Vec<Planned> = plans.collect();
+    if plans.is_empty() {
+        return Err(nothing(only));
     }
-    let files: Vec<String> = jobs.iter().map(|(name, ..)| name.clone()).collect();
+    let notes: Vec<String> =
+        shown.iter().take(1).flat_map(|one| &one.notes).chain(&named.notes).cloned().collect();
+    let files: Vec<String> = plans.iter().map(|one| one.name.clone()).collect();
     let manifest = manifest(target.arguments, source, named, shown, (&notes, &files));
     let folder = OutputFolder::claim(target.out, &slug(&named.text), manifest, target.force)?;
-    let drawing = Drawing { model: &source.model, shown, notes, style, ranges, engine };
-    jobs.par_iter()
-        .try_for_each(|(name, job, format)| folder.write(name, &drawing.render(job, *format)?))?;
-    let count = |want: fn(&Job) -> bool| {
-        jobs.iter().filter(|(_, job, format)| *format == formats[0] && want(job)).count()
+    let drawing = |shown| Drawing::new(&source.model, shown, &notes, &style, engine);
+    let drawings: Vec<Drawing<'_>> = shown.iter().map(drawing).collect();
+    plans.par_iter().try_for_each(|one| {
+        folder.write(&one.name, &drawings[one.part].render(&one.job, one.format)?)
+    })?;
+    let count = |kind: Picture| {
+        plans.iter().filter(|one| one.format == formats[0] && one.job.kind() == kind).count()
     };
     Ok(Written {
         folder: folder.finish()?,
-        heads: count(|job| matches!(job, Job::Head(_))),
-        means: count(|job| matches!(job, Job::Mean(_))),
-        grid: count(|job| matches!(job, Job::Grid)) > 0,
+        heads: count(Picture::Heads),
+        means: count(Picture::Means),
+        grids: count(Picture::Grid),
         files,
     })
 }
@@ -192,53 +210,82 @@ fn manifest(
     arguments: Map<String, Value>,
     source: &Source,
     named: &Named,
-    shown: &Shown<'_>,
+    shown: &[Shown<'_>],
     (notes, files): (&[String], &[String]),
 ) -> Manifest {
+    let groups = shown.iter().flat_map(|one| {
+        let head = |head: Head| one.part.key_value_head(head).map(|kv| (head, kv));
+        let heads = one.attention.heads.iter().filter_map(move |one| head(one.head));
+        heads.map(|(head, kv)| (format!("{}{head}", one.part.prefix()), kv.into()))
+    });
     Manifest {
         dtype: source.dtype.clone(),
         arguments,
-        tokens: tokens(&shown.attention.queries, &shown.attention.keys),
-        lost: lost(shown),
+        tokens: tokens(shown),
+        lost: shown.iter().flat_map(lost).collect(),
+        key_value_heads: groups.collect(),
         notes: notes.to_vec(),
         files: files.to_vec(),
         ..Manifest::new(&source.model, source.revision.clone(), named.input.clone())
     }
 }
 
-/// What all pictures of one input share.
+/// What all pictures of one attention share.
 struct Drawing<'a> {
-    model: &'a str,
+    /// The model, and which of its attentions it is.
+    title: String,
     shown: &'a Shown<'a>,
-    notes: Vec<String>,
-    style: Style,
+    notes: &'a [String],
+    style: &'a Style,
     ranges: Ranges,
     engine: &'a TextEngine,
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    fn new(
+        model: &str,
+        shown: &'a Shown<'a>,
+        notes: &'a [String],
+        style: &'a Style,
+        engine: &'a TextEngine,
+    ) -> Self {
+        let title = match shown.part.stack {
+            None => model.to_owned(),
+            Some(_) => format!("{model}, {}", shown.part.name()),
+        };
+        let ranges = style.scale.resolve(&shown.attention);
+        Self { title, shown, notes, style, ranges, engine }
+    }
+
     fn render(&self, job: &Job, format: Format) -> Result<Vec<u8>> {
-        let attention = &self.shown.attention;
-        let (view, lost) = match *job {
+        let (part, attention) = (self.shown.part, &self.shown.attention);
+        let (mut view, lost) = match *job {
             Job::Grid => {
-                return grid(attention, self.model, &self.notes, &self.style, format, self.engine);
+                let notes = [part.notes().as_slice(), self.notes].concat();
+                return grid(attention, &self.title, &notes, self.style, format, self.engine);
             }
             Job::Head(at) => {
                 let head = attention.heads[at].head;
                 let lost = self.shown.lost.as_ref().map(|lost| lost[at].clone());
-                (View::head(attention, head, self.model, &self.ranges)?, lost)
+                let mut view = View::head(attention, head, &self.title, &self.ranges)?;
+                if let Some(shared) = part.key_value_head(head) {
+                    view.title += &format!(" (kv {shared})");
+                }
+                (view, lost)
             }
             Job::Mean(layer) => (
-                View::mean(attention, layer, self.model, &self.ranges)?,
+                View::mean(attention, layer, &self.title, &self.ranges)?,
                 mean_lost(self.shown, layer),
             ),
         };
-        let mut view = match lost {
-            Some(lost) => view.with_lost(lost)?,
-            None => view,
-        };
-        view.notes.extend_from_slice(&self.notes);
-        heatmap(&view, &self.style, format, self.engine)
+        if let Some((rows, columns)) = part.axes() {
+            (view.row_caption, view.column_caption) = (rows.into(), columns.into());
+        }
+        if let Some(lost) = lost {
+            view = view.with_lost(lost)?;
+        }
+        view.notes.extend_from_slice(self.notes);
+        heatmap(&view, self.style, format, self.engine)
     }
 }
 
@@ -290,12 +337,23 @@ pub fn arguments(
     map
 }
 
-fn tokens(queries: &[Token], keys: &[Token]) -> Value {
-    if queries == keys { json!(keys) } else { json!({"queries": queries, "keys": keys}) }
+/// The tokens of both axes, or of the encoder and the decoder.
+fn tokens(shown: &[Shown<'_>]) -> Value {
+    let mut map = Map::new();
+    for one in shown {
+        let (queries, keys) = (&one.attention.queries, &one.attention.keys);
+        match one.part.stack {
+            None if queries == keys => return json!(keys),
+            None => return json!({ "queries": queries, "keys": keys }),
+            Some(Stack::Cross) => {} // those of the decoder over those of the encoder
+            Some(_) => drop(map.insert(one.part.key().into(), json!(keys))),
+        }
+    }
+    map.into()
 }
 
-fn lost(shown: &Shown<'_>) -> Map<String, Value> {
-    let name = |head: Head| head.to_string();
+fn lost(shown: &Shown<'_>) -> Vec<(String, Value)> {
+    let name = |head: Head| format!("{}{head}", shown.part.prefix());
     let heads = shown.attention.heads.iter();
     let lost = shown.lost.iter().flatten();
     heads.zip(lost).map(|(one, lost)| (name(one.head), json!(lost))).collect()

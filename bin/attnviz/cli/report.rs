@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::num::NonZeroUsize;
 
-use attnviz::analysis::{Link, Pattern};
+use attnviz::analysis::{Link, Pattern, links, patterns};
 use attnviz::picture::token_label;
-use attnviz::{Attention, Head, Model, Token};
+use attnviz::{Attention, Config, Head, Model, Stack, Token};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::console::one_line;
+use super::parts::Part;
 use super::pictures::{Named, Source, Written};
 
 pub const WIDTH: usize = 80;
@@ -23,44 +25,91 @@ pub struct Report {
     dtype: Option<String>,
     input: Value,
     notes: Vec<String>,
-    tokens: Vec<Token>,
-    links: Vec<WordLink>,
-    patterns: Vec<(Head, Pattern, f32)>,
+    found: Vec<Found>,
     written: Written,
+}
+
+/// The findings about one attention of it.
+pub struct Found {
+    /// Its name for people; empty for the only one.
+    name: &'static str,
+    key: &'static str,
+    /// Whether it is over tokens of its own, which are then listed.
+    own: bool,
+    queries: Vec<Token>,
+    keys: Vec<Token>,
+    links: Vec<WordLink>,
+    patterns: Vec<PlainHead>,
 }
 
 /// A link with the words at its ends.
 struct WordLink {
     link: Link,
+    label: String,
     from: String,
     to: String,
+    json: Value,
+}
+
+/// A head with a plain pattern.
+struct PlainHead {
+    head: Head,
+    label: String,
+    pattern: Pattern,
+    share: f32,
+    json: Value,
+}
+
+impl Found {
+    /// `words` is the attention by words.
+    pub fn new(part: &Part, words: &Attention, top: NonZeroUsize) -> Self {
+        let link = |link: Link| {
+            let from = token_label(&words.queries[link.query]);
+            let to = token_label(&words.keys[link.key]);
+            let mut json = json!({
+                "head": link.head.to_string(),
+                "from": from,
+                "to": to,
+                "query_word": link.query,
+                "key_word": link.key,
+                "weight": link.weight,
+            });
+            part.tag(link.head, &mut json);
+            WordLink { label: part.label(link.head), link, from, to, json }
+        };
+        let plain = |(head, pattern, share): (Head, Pattern, f32)| {
+            let head_name = head.to_string();
+            let mut json = json!({ "head": head_name, "pattern": pattern, "share": share });
+            part.tag(head, &mut json);
+            PlainHead { head, label: part.label(head), pattern, share, json }
+        };
+        // places along the encoder and along the decoder have nothing to do with each other
+        let cross = part.stack == Some(Stack::Cross);
+        let named =
+            |pattern: &Pattern| !cross || matches!(pattern, Pattern::First | Pattern::Separator);
+        let patterns = patterns(&part.attention).into_iter().filter(|(_, p, _)| named(p));
+        Self {
+            name: part.name(),
+            key: part.key(),
+            own: !cross,
+            queries: part.attention.queries.clone(),
+            keys: part.attention.keys.clone(),
+            links: links(words).into_iter().take(top.get()).map(link).collect(),
+            patterns: patterns.map(plain).collect(),
+        }
+    }
 }
 
 impl Report {
-    /// `links` are links of `words`.
-    pub fn new(
-        source: &Source,
-        named: &Named,
-        pieces: &Attention,
-        words: &Attention,
-        links: Vec<Link>,
-        patterns: Vec<(Head, Pattern, f32)>,
-        written: Written,
-    ) -> Self {
-        let ends = |link: Link| WordLink {
-            link,
-            from: token_label(&words.queries[link.query]),
-            to: token_label(&words.keys[link.key]),
-        };
+    /// Of one input: what was found in each of its attentions.
+    pub fn new(source: &Source, named: &Named, found: Vec<Found>, written: Written) -> Self {
         Self {
             model: source.model.clone(),
             revision: source.revision.clone(),
             dtype: source.dtype.clone(),
             input: named.input.clone(),
             notes: named.notes.clone(),
-            tokens: pieces.queries.clone(),
-            links: links.into_iter().map(ends).collect(),
-            patterns,
+            found,
             written,
         }
     }
@@ -70,45 +119,56 @@ impl Report {
         one_line(&self.written.folder.display().to_string())
     }
 
-    /// One object with everything.
+    /// One object with everything. What is said of an encoder-decoder names the stack.
     pub fn json(&self) -> Value {
-        let link = |one: &WordLink| {
-            json!({
-                "head": one.link.head.to_string(),
-                "from": one.from,
-                "to": one.to,
-                "query_word": one.link.query,
-                "key_word": one.link.key,
-                "weight": one.link.weight,
-            })
-        };
-        let pattern = |&(head, pattern, share): &(Head, Pattern, f32)| json!({ "head": head.to_string(), "pattern": pattern, "share": share });
+        let links = self.found.iter().flat_map(|one| &one.links).map(|one| one.json.clone());
+        let patterns = self.found.iter().flat_map(|one| &one.patterns).map(|one| one.json.clone());
         json!({
             "model": self.model,
             "revision": self.revision,
             "dtype": self.dtype,
             "input": self.input,
-            "tokens": self.tokens,
+            "tokens": self.tokens(),
             "folder": self.written.folder.display().to_string(),
             "files": self.written.files,
-            "links": self.links.iter().map(link).collect::<Vec<_>>(),
-            "patterns": self.patterns.iter().map(pattern).collect::<Vec<_>>(),
+            "links": links.collect::<Vec<_>>(),
+            "patterns": patterns.collect::<Vec<_>>(),
             "notes": self.notes,
         })
+    }
+
+    fn tokens(&self) -> Value {
+        let square = self.found.iter().filter(|one| one.own);
+        match &*self.found {
+            [only] if only.key.is_empty() => json!(only.queries),
+            _ => square.map(|one| (one.key.to_owned(), json!(one.queries))).collect(),
+        }
     }
 
     /// The report for people, 80 columns wide; `all` lists every head with a plain pattern.
     pub fn text(&self, model: Option<&Model>, all: bool) -> String {
         let mut text = header(&self.model, model);
-        let count = format!("{}: ", many(self.tokens.len(), "token"));
-        text += &wrapped(&count, self.tokens.iter().map(listed));
-        text += &format!("{}/\n  {}\n\n", self.folder(), files(&self.written));
-        text += &self.link_list();
-        text.push('\n');
-        text += &self.pattern_list(if all { usize::MAX } else { SHOWN });
+        for one in self.found.iter().filter(|one| one.own) {
+            let name = if one.name.is_empty() { String::new() } else { format!("{}, ", one.name) };
+            let count = format!("{name}{}: ", many(one.queries.len(), "token"));
+            text += &wrapped(&count, one.queries.iter().map(listed));
+        }
+        text += &format!("{}/\n  {}\n", self.folder(), files(&self.written));
+        let shown = if all { usize::MAX } else { SHOWN };
+        for one in &self.found {
+            text.push('\n');
+            if !one.name.is_empty() {
+                text += &format!("{}\n", one.name.to_uppercase());
+            }
+            text += &one.link_list();
+            text.push('\n');
+            text += &one.pattern_list(shown);
+        }
         text
     }
+}
 
+impl Found {
     fn link_list(&self) -> String {
         if self.links.is_empty() {
             return "No links between different words that are not neighbours.\n".into();
@@ -120,12 +180,13 @@ impl Report {
         let to: Vec<String> = self.links.iter().map(|one| short(&one.to)).collect();
         let widest = |texts: &[String]| texts.iter().map(|text| text.width()).max().unwrap_or(0);
         let (wide_from, wide_to) = (widest(&from), widest(&to));
+        let labels = self.links.iter().map(|one| one.label.len()).max().unwrap_or(0).max(7);
         for ((one, from), to) in self.links.iter().zip(&from).zip(&to) {
-            let head = one.link.head.to_string();
+            let label = &one.label;
             let gap = " ".repeat(wide_from - from.width());
             let end = " ".repeat(wide_to - to.width());
             let weight = one.link.weight;
-            let _ = writeln!(text, "  {head:<7} {from}{gap} → {to}{end}  {weight:.3}");
+            let _ = writeln!(text, "  {label:<labels$} {from}{gap} → {to}{end}  {weight:.3}");
         }
         text
     }
@@ -134,14 +195,15 @@ impl Report {
         if self.patterns.is_empty() {
             return "No head has a plain pattern.\n".into();
         }
-        let mut kinds: BTreeMap<Pattern, Vec<(Head, f32)>> = BTreeMap::new();
-        for &(head, pattern, share) in &self.patterns {
-            kinds.entry(pattern).or_default().push((head, share));
+        let mut kinds: BTreeMap<Pattern, Vec<&PlainHead>> = BTreeMap::new();
+        for one in &self.patterns {
+            kinds.entry(one.pattern).or_default().push(one);
         }
         let mut text = "Heads with a plain pattern (mean share of their weight):\n".to_owned();
         for (kind, mut heads) in kinds {
-            heads.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            let names = heads.iter().take(shown).map(|(head, share)| format!("{head} {share:.2}"));
+            heads.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.head.cmp(&b.head)));
+            let names =
+                heads.iter().take(shown).map(|one| format!("{} {:.2}", one.label, one.share));
             let mut names: Vec<String> = commas(names).collect();
             if heads.len() > shown {
                 names.push(format!("and {} more (-v)", heads.len() - shown));
@@ -153,11 +215,12 @@ impl Report {
 
     /// Special tokens by their own names.
     fn pattern_name(&self, pattern: Pattern) -> String {
-        let mut special = self.tokens.iter().filter(|token| token.special);
+        let mut special = self.keys.iter().filter(|token| token.special);
         let first = special.next().map(|token| one_line(&token.text));
         let last = special.next_back().map(|token| one_line(&token.text));
         match (pattern, first, last) {
             (Pattern::First, Some(first), _) => format!("to {first}"),
+            (Pattern::First, None, _) => "to the first token".to_owned(),
             (Pattern::Separator, _, Some(last)) => format!("to {last}"),
             _ => pattern.to_string(),
         }
@@ -178,19 +241,29 @@ pub fn listed(token: &Token) -> String {
 pub fn header(name: &str, model: Option<&Model>) -> String {
     let Some(model) = model else { return format!("{}\n", one_line(name)) };
     let (report, config) = (model.report(), model.config());
+    let revision = report.revision.as_deref().map(|r| format!("@{r:.8}"));
+    let sizes = match &config.decoder {
+        None => sizes(config),
+        Some(decoder) => format!("encoder {}, decoder {}", sizes(config), sizes(decoder)),
+    };
+    format!(
+        "{}{}: {}, {sizes}, {}\n",
+        one_line(name),
+        one_line(&revision.unwrap_or_default()),
+        config.model_type,
+        report.dtypes.join(", "),
+    )
+}
+
+/// Layers and heads of a stack.
+fn sizes(config: &Config) -> String {
     let heads = match (config.head_counts.iter().min(), config.head_counts.iter().max()) {
         (Some(least), Some(most)) if least < most => format!("{least} to {most} heads"),
         (_, most) => many(most.copied().unwrap_or(0), "head"),
     };
-    let revision = report.revision.as_deref().map(|r| format!("@{r:.8}"));
-    format!(
-        "{}{}: {}, {} of {heads}, {}\n",
-        one_line(name),
-        one_line(&revision.unwrap_or_default()),
-        config.model_type,
-        many(config.layers(), "layer"),
-        report.dtypes.join(", "),
-    )
+    let groups = config.head_counts.first().map_or(0, |count| count / config.group_size.max(1));
+    let groups = (config.group_size > 1).then(|| format!(" in {}", many(groups, "group")));
+    format!("{} of {heads}{}", many(config.layers(), "layer"), groups.unwrap_or_default())
 }
 
 /// What is in a folder.
@@ -199,8 +272,10 @@ pub fn files(written: &Written) -> String {
     if written.heads > 0 {
         parts.push(many(written.heads, "head"));
     }
-    if written.grid {
-        parts.push("a grid".into());
+    match written.grids {
+        0 => {}
+        1 => parts.push("a grid".into()),
+        grids => parts.push(many(grids, "grid")),
     }
     if written.means > 0 {
         parts.push(many(written.means, "layer mean"));

@@ -1,13 +1,12 @@
 //! `attnviz view`: a heatmap for each head.
 
-use std::collections::BTreeMap;
+use std::slice;
 
-use attnviz::analysis::{links, patterns};
 use attnviz::export::read_attention;
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
-use attnviz::tokens::{Batch, Encoding, Input};
-use attnviz::{Attention, HeadWeights, Keep, Model, Recorder, Result, Site, Stack};
+use attnviz::tokens::{Encoding, Input};
+use attnviz::{Attention, HeadWeights, Model, Result};
 use ndarray::ArrayView1;
 use serde_json::{Value, json};
 
@@ -15,8 +14,9 @@ use super::args::ViewArgs;
 use super::batch;
 use super::choice::choose;
 use super::console::{Console, set_threads};
+use super::parts::{Chosen, Part, attend};
 use super::pictures::{Named, Shown, Source, Target, arguments, by_words, draw};
-use super::report::Report;
+use super::report::{Found, Report};
 use super::session;
 
 pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
@@ -29,17 +29,23 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     }
     let input = session::input(&args.input)?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
-    let chosen = choose(&args.choice, &model.config().head_counts, &model.config().heads)?;
+    let chosen = Chosen::new(&args.choice, model.config(), args.target.is_some())?;
     let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
-    let encodings = [encoding];
-    let attention = attend(&model, &encodings, &chosen)?.remove(0);
-    let notes = session::token_notes(&encodings[0]);
+    let target = session::encode_target(&model, args.target.as_deref(), &args.run)?;
+    encoder_alone(&model, args, console);
+    let notes = session::token_notes(&encoding);
     for note in &notes {
         console.note(note);
     }
-    let named = named(&input, &encodings[0], notes);
-    let names: Vec<Vec<&str>> = (0..2).map(|s| encodings[0].words(s)).collect();
-    let report = one(args, &source(&model), &named, &attention, &names, &engine)?;
+    let mut named = named(&input, &encoding, notes);
+    let mut names: Vec<Vec<&str>> = (0..2).map(|s| encoding.words(s)).collect();
+    if let (Some(target), Some(text)) = (&target, &args.target) {
+        named.input["target"] = json!(text);
+        names[1] = target.words(0);
+    }
+    let (inputs, targets) = (slice::from_ref(&encoding), target.as_slice());
+    let parts = attend(&model, inputs, targets, &chosen)?.remove(0);
+    let report = one(args, &source(&model), &named, &parts, &names, &engine)?;
     tell(console, &engine, &report, Some(&model));
     Ok(0)
 }
@@ -64,7 +70,7 @@ fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
     let named = Named { input: json!({ "tokens": texts }), text: texts.join(" "), notes };
     let source = Source { model: file, revision: None, dtype: None };
     let engine = TextEngine::new();
-    let report = one(args, &source, &named, &attention, &[], &engine)?;
+    let report = one(args, &source, &named, &[Part::only(attention)], &[], &engine)?;
     tell(console, &engine, &report, None);
     Ok(0)
 }
@@ -96,20 +102,11 @@ fn tell(console: &Console, engine: &TextEngine, report: &Report, model: Option<&
     });
 }
 
-/// The attention of each encoding, the chosen heads only.
-pub fn attend(
-    model: &Model,
-    encodings: &[Encoding],
-    chosen: &BTreeMap<usize, Vec<usize>>,
-) -> Result<Vec<Attention>> {
-    let pad = model.tokenizer()?.pad_id();
-    let mut recorder = Recorder::new().keep(Site::Probs, Keep::Heads(chosen.clone()));
-    model.forward(&Batch::new(encodings, pad), &mut recorder, &[])?;
-    let trace = recorder.into_trace()?;
-    let one = |(i, encoding): (usize, &Encoding)| {
-        trace.attention(Stack::Encoder, i, &encoding.tokens, model.config())
-    };
-    encodings.iter().enumerate().map(one).collect()
+/// Says what of a model is not run.
+pub fn encoder_alone(model: &Model, args: &ViewArgs, console: &Console) {
+    if model.config().decoder.is_some() && args.target.is_none() {
+        console.note("without --target the encoder alone is drawn");
+    }
 }
 
 /// Analyses and pictures of one input.
@@ -117,12 +114,13 @@ pub fn one(
     args: &ViewArgs,
     source: &Source,
     named: &Named,
-    attention: &Attention,
+    parts: &[Part],
     names: &[Vec<&str>],
     engine: &TextEngine,
 ) -> Result<Report> {
-    let words = by_words(attention, names);
-    let shown = Shown::new(&args.choice, attention, &words);
+    let words: Vec<Attention> = parts.iter().map(|part| by_words(&part.attention, names)).collect();
+    let shown = parts.iter().zip(&words).map(|(part, words)| Shown::new(&args.choice, part, words));
+    let shown: Vec<Shown<'_>> = shown.collect();
     let target = Target {
         out: &args.out,
         force: args.force,
@@ -130,9 +128,8 @@ pub fn one(
         arguments: arguments(&args.input, &args.choice, &args.picture, &args.run),
     };
     let written = draw(target, source, named, &shown, engine)?;
-    let mut links = links(&words);
-    links.truncate(args.top.get());
-    Ok(Report::new(source, named, attention, &words, links, patterns(attention), written))
+    let found = parts.iter().zip(&words).map(|(part, words)| Found::new(part, words, args.top));
+    Ok(Report::new(source, named, found.collect(), written))
 }
 
 pub fn source(model: &Model) -> Source {

@@ -103,6 +103,10 @@ impl Command {
 pub struct ViewArgs {
     #[command(flatten)]
     pub input: InputArgs,
+    /// What the decoder of an encoder-decoder reads, behind its start token; without it the
+    /// encoder alone is drawn
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "attention"])]
+    pub target: Option<String>,
     #[command(flatten)]
     pub many: ManyArgs,
     #[command(flatten)]
@@ -132,10 +136,14 @@ pub struct ViewArgs {
 pub struct ExportArgs {
     #[command(flatten)]
     pub input: InputArgs,
-    /// Token ids from a .safetensors or .npz file: input_ids and, if there, attention_mask and
-    /// token_type_ids, all [B,T]; padding is kept
+    /// Token ids from a .safetensors or .npz file: input_ids and, if there, attention_mask,
+    /// token_type_ids, decoder_input_ids and decoder_attention_mask, all [B,T]; padding is kept
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans", "global"])]
     pub inputs: Option<PathBuf>,
+    /// What the decoder of an encoder-decoder reads, behind its start token; without it the
+    /// encoder alone is run
+    #[arg(long, value_name = "TEXT", conflicts_with = "inputs")]
+    pub target: Option<String>,
     /// File to write, by its ending: .safetensors, .npz or .json
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
@@ -144,7 +152,7 @@ pub struct ExportArgs {
     pub force: bool,
     /// Further stages, by layer: query,key,value,scores,context,head_output
     #[arg(long, value_name = "STAGES", value_delimiter = ',')]
-    #[arg(value_parser = PossibleValuesParser::new(super::export::FURTHER.map(|(name, _)| name)))]
+    #[arg(value_parser = PossibleValuesParser::new(super::stages::FURTHER.map(|(name, _)| name)))]
     pub include: Vec<String>,
     #[command(flatten)]
     pub model: ModelArgs,

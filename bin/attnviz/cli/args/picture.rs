@@ -47,7 +47,9 @@ pub struct PictureArgs {
     #[arg(value_parser = PossibleValuesParser::new(Colormap::ALL.map(Colormap::name))
         .try_map(|name| name.parse::<Colormap>()))]
     pub cmap: Colormap,
-    /// Range of the palette: head, layer, global, or fixed as in 0:1
+    /// Range of the palette: head, layer, global, or fixed as in 0:1; or robust: each head's, but
+    /// the last fifth of the palette is for weights over the 99% quantile of those above 0 outside
+    /// the columns of the first and of special tokens, which soak up weight
     #[arg(long, value_name = "SCALE", default_value = "head", allow_hyphen_values = true)]
     pub scale: Given<Scale>,
     /// Write the numbers into the cells
