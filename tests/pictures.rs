@@ -1,11 +1,11 @@
 //! Pictures, by value: every cell read back, labels in their places, the same bytes every time.
 
 use attnviz::picture::{
-    Area, Colormap, Format, LEVELS, Layout, MAX_SIDE, Rgb, Scale, Style, TextEngine, View, grid,
-    grid_layout, heatmap, heatmap_layout,
+    Area, BELOW, Colormap, Format, LEVELS, Layout, MAX_SIDE, Rgb, Scale, Span, Style, TextEngine,
+    View, grid, grid_layout, heatmap, heatmap_layout,
 };
 use attnviz::{Attention, Head, HeadWeights, Token};
-use ndarray::Array2;
+use ndarray::{Array2, array};
 use rayon::prelude::*;
 
 /// Decoded pixels.
@@ -68,9 +68,17 @@ fn attention(layers: usize, heads: usize, labels: &[String]) -> Attention {
 }
 
 /// The value behind a colour.
-fn read(colour: Rgb, palette: &[Rgb; LEVELS], (low, high): (f32, f32)) -> f32 {
-    let level = palette.iter().position(|&c| c == colour).expect("a colour of the palette");
-    low + (high - low) * level as f32 / (LEVELS - 1) as f32
+fn read(colour: Rgb, palette: &[Rgb; LEVELS], span: Span) -> f32 {
+    span.value(palette.iter().position(|&c| c == colour).expect("a colour of the palette"))
+}
+
+/// How far a value may be from the one that is read back.
+fn step(span: Span, value: f32) -> f32 {
+    match span.bend {
+        None => (span.high - span.low) / (LEVELS - 1) as f32,
+        Some(bend) if value <= bend => (bend - span.low) / (BELOW - 1) as f32,
+        Some(bend) => (span.high - bend) / (LEVELS - 1 - BELOW) as f32,
+    }
 }
 
 /// Every pixel of every cell is the colour of its value.
@@ -84,13 +92,12 @@ fn check_values(view: &View, style: &Style) {
     assert_eq!((block.rows, block.columns), view.values.dim());
     let (width, height) = block.cell();
     assert_eq!(width, height);
-    let step = (view.range.1 - view.range.0) / (LEVELS - 1) as f32;
     for ((row, column), &value) in view.values.indexed_iter() {
         let (left, top) =
             (block.area.left + column as i32 * width, block.area.top + row as i32 * height);
         let first = image.at(left, top);
-        let got = read(first, &palette, view.range);
-        assert!((got - value).abs() <= step, "{row},{column}: {got} for {value}");
+        let got = read(first, &palette, view.span);
+        assert!((got - value).abs() <= step(view.span, value), "{row},{column}: {got} for {value}");
         for (x, y) in [(0, height - 1), (width - 1, 0), (width / 2, height / 2)] {
             assert_eq!(image.at(left + x, top + y), first, "one colour a cell");
         }
@@ -119,16 +126,73 @@ fn every_value_is_read_back_at_every_size() {
 #[test]
 fn a_fixed_scale_clamps_and_says_so() {
     let mut view = view(&words("a b c"));
-    view.range = (0.2, 0.6);
+    view.span = (0.2, 0.6).into();
     let style = Style { scale: Scale::Fixed(0.2, 0.6), ..Style::default() };
     let engine = TextEngine::with_fonts([]);
     let layout = heatmap_layout(&view, &style, &engine).unwrap();
     let palette = style.cmap.colours(false);
     for (value, colour) in view.values.iter().zip(&layout.blocks[0].colours) {
         let want = value.clamp(0.2, 0.6);
-        assert!((read(*colour, &palette, view.range) - want).abs() <= 0.4 / 223.0);
+        assert!((read(*colour, &palette, view.span) - want).abs() <= 0.4 / 223.0);
     }
     assert!(layout.texts.iter().any(|text| text.text.contains("end colours")));
+}
+
+/// A causal head that rests on the first token, and gives a tenth of its weight to others.
+fn resting(count: usize) -> Attention {
+    let labels: Vec<String> = (0..count).map(|i| format!("w{i}")).collect();
+    let weights = Array2::from_shape_fn((count, count), |(row, column)| match column {
+        0 if row == 0 => 1.0,
+        0 => 0.9,
+        _ if column <= row => {
+            let all: usize = (1..=row).map(|c| (c * 7 + row) % 5 + 1).sum();
+            0.1 * ((column * 7 + row) % 5 + 1) as f32 / all as f32
+        }
+        _ => 0.0,
+    });
+    let head = HeadWeights { head: Head { layer: 0, head: 0 }, weights };
+    Attention::new(tokens(&labels), tokens(&labels), vec![head], vec![1]).unwrap()
+}
+
+#[test]
+fn a_robust_scale_shows_what_a_sink_hides_and_loses_nothing() {
+    let (all, head) = (resting(24), Head { layer: 0, head: 0 });
+    let picture = |scale: Scale| View::head(&all, head, "m", &scale.resolve(&all)).unwrap();
+    let style = |scale| Style { scale, ..Style::default() };
+    let colours = |view: &View, scale| {
+        let engine = TextEngine::with_fonts([]);
+        let placed = heatmap_layout(view, &style(scale), &engine).unwrap();
+        let beside = |(i, c): (usize, Rgb)| (i % 24 > 0).then_some(c);
+        let cells = placed.blocks[0].colours.iter().copied().enumerate();
+        let distinct: std::collections::BTreeSet<Rgb> = cells.filter_map(beside).collect();
+        (distinct.len(), placed)
+    };
+    let (plain, robust) = (picture(Scale::Head), picture(Scale::Robust));
+    let Span { low, high, bend } = robust.span;
+    assert_eq!((low, high), (0.0, 1.0));
+    // by nearest rank: 253 of 276 - 23 weights beside the first column
+    let mut beside: Vec<f32> = robust
+        .values
+        .columns()
+        .into_iter()
+        .skip(1)
+        .flatten()
+        .copied()
+        .filter(|&weight| weight > 0.0)
+        .collect();
+    beside.sort_by(f32::total_cmp);
+    assert_eq!(bend, Some(beside[(beside.len() as f64 * 0.99).ceil() as usize - 1]));
+    let (few, _) = colours(&plain, Scale::Head);
+    let (many, placed) = colours(&robust, Scale::Robust);
+    assert!(many > 2 * few, "{many} colours beside the sink, {few} without");
+    check_values(&robust, &style(Scale::Robust));
+    let says = |text: &str| placed.texts.iter().any(|one| one.text.contains(text));
+    assert!(says("scale: robust, this head") && says("coarser"), "{:?}", placed.texts);
+    // nothing to bend at: every weight is in the first column
+    let mut sink = resting(3);
+    sink.heads[0].weights = array![[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
+    let span = Scale::Robust.resolve(&sink).span(Some(0), &sink.heads[0].weights);
+    assert_eq!(span, Span::from((0.0, 1.0)));
 }
 
 #[test]
@@ -415,7 +479,8 @@ fn grid_cells_are_read_back_and_gaps_stay_empty() {
     let engine = TextEngine::with_fonts([]);
     let mut all = attention(3, 4, &words("a b c d e"));
     all.heads.retain(|one| one.head != Head { layer: 1, head: 2 });
-    for scale in [Scale::Head, Scale::Layer, Scale::Global, Scale::Fixed(0.0, 1.0)] {
+    let fixed = Scale::Fixed(0.0, 1.0);
+    for scale in [Scale::Head, Scale::Layer, Scale::Global, Scale::Robust, fixed] {
         let style = Style { scale, ..Style::default() };
         let ranges = scale.resolve(&all);
         let placed = grid_layout(&all, "model", &[], &style, &engine).unwrap();
@@ -423,13 +488,13 @@ fn grid_cells_are_read_back_and_gaps_stay_empty() {
         check_texts(&placed, false);
         let palette = style.cmap.colours(false);
         for (one, block) in all.heads.iter().zip(&placed.blocks) {
-            let range = ranges.range(Some(one.head.layer), &one.weights);
+            let span = ranges.span(Some(one.head.layer), &one.weights);
             let (width, height) = block.cell();
             for ((row, column), &value) in one.weights.indexed_iter() {
                 let x = block.area.left + column as i32 * width + width / 2;
                 let y = block.area.top + row as i32 * height + height / 2;
-                let got = read(image.at(x, y), &palette, range);
-                assert!((got - value).abs() <= (range.1 - range.0) / 223.0, "{}", one.head);
+                let got = read(image.at(x, y), &palette, span);
+                assert!((got - value).abs() <= step(span, value), "{}", one.head);
             }
         }
         // the gap: between heads 1 and 3 of layer 1, without a colour of the palette
@@ -545,8 +610,8 @@ fn large_matrices_are_one_image_in_an_svg() {
     let cell = matrix.cell().0;
     for ((row, column), &value) in view.values.indexed_iter() {
         let colour = inner.at(column as i32 * cell, row as i32 * cell);
-        let got = read(colour, &palette, view.range);
-        assert!((got - value).abs() <= view.range.1 / 223.0);
+        let got = read(colour, &palette, view.span);
+        assert!((got - value).abs() <= view.span.high / 223.0);
     }
 }
 

@@ -5,8 +5,8 @@ use ndarray::ArrayView2;
 use crate::attention::Attention;
 use crate::error::{Error, Result};
 use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
-use crate::picture::legend::{Legend, ticks};
-use crate::picture::palette::{LEVELS, Rgb, level, mix};
+use crate::picture::legend::{BEND, Legend, ticks};
+use crate::picture::palette::{LEVELS, Rgb, mix};
 use crate::picture::style::{Ranges, Scale, Style};
 use crate::picture::text::TextEngine;
 use crate::select::Head;
@@ -52,7 +52,7 @@ pub fn grid_layout(
         }
     }
     plan.legend(attention, &ranges, &colours, &mut desk);
-    plan.title_and_notes(attention, title, notes, &mut desk);
+    plan.title_and_notes(attention, (title, style.scale), notes, &mut desk);
     desk.finish(plan.margin)
 }
 
@@ -141,10 +141,10 @@ impl Plan {
             desk.text("–", desk.regular(12.0), desk.theme.muted, at, Anchor::Middle);
             return;
         };
-        let range = ranges.range(Some(head.layer), &one.weights);
+        let span = ranges.span(Some(head.layer), &one.weights);
         let line = desk.theme.line;
         let pooled = pool(one.weights.view(), self.pool);
-        let colours = pooled.map(|value| level(value, range).map_or(line, |level| colours[level]));
+        let colours = pooled.map(|value| span.level(value).map_or(line, |level| colours[level]));
         let (rows, columns) = (self.height / self.cell, self.width / self.cell);
         desk.layout.blocks.push(Block {
             area,
@@ -167,11 +167,15 @@ impl Plan {
         let ends = vec![(0.0, least.to_owned()), (1.0, "largest".to_owned())];
         let (heading, ticks) = match ranges.scale() {
             Scale::Head => ("scale: each head", ends),
+            Scale::Robust => {
+                let bend = (BEND, "99%".to_owned());
+                ("scale: robust, each head", vec![ends[0].clone(), bend, ends[1].clone()])
+            }
             Scale::Layer => ("scale: each layer", ends),
             Scale::Global | Scale::Fixed(..) => {
                 let none: [&f32; 0] = [];
                 let height = desk.units(self.bottom() - self.top).min(320.0);
-                (ranges.caption(false), ticks(ranges.range(None, none), height))
+                (ranges.caption(false), ticks(ranges.span(None, none), height))
             }
         };
         let heading = ["attention".to_owned(), heading.to_owned()];
@@ -184,7 +188,7 @@ impl Plan {
     fn title_and_notes(
         &self,
         attention: &Attention,
-        title: &str,
+        (title, scale): (&str, Scale),
         more: &[String],
         desk: &mut Desk<'_>,
     ) {
@@ -198,6 +202,13 @@ impl Plan {
              left."
                 .to_owned(),
         ];
+        if scale == Scale::Robust {
+            notes.push(
+                "99%: of the head's weights, those of the first and of special tokens left out; \
+                 over it the palette is coarser."
+                    .to_owned(),
+            );
+        }
         if self.pool > 1 {
             notes.push(format!("A cell shows the largest of {0} × {0} weights.", self.pool));
         }

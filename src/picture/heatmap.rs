@@ -3,8 +3,8 @@
 use crate::error::Result;
 use crate::picture::axes::Axes;
 use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
-use crate::picture::legend::{Legend, ticks};
-use crate::picture::palette::{LEVELS, Rgb, level, luminance, mix};
+use crate::picture::legend::{Legend, significant, ticks};
+use crate::picture::palette::{LEVELS, Rgb, Span, luminance, mix};
 use crate::picture::style::{Scale, Style};
 use crate::picture::text::TextEngine;
 use crate::picture::view::View;
@@ -31,7 +31,7 @@ pub fn heatmap_layout(view: &View, style: &Style, engine: &TextEngine) -> Result
     let legend = Legend {
         heading: &view.legend,
         colours: &colours,
-        ticks: ticks(view.range, desk.units(plan.bar)),
+        ticks: ticks(view.span, desk.units(plan.bar)),
     };
     plan.labels(view, &mut desk);
     plan.breaks(view, &mut desk);
@@ -179,7 +179,7 @@ impl Plan {
         for (row, values) in view.values.rows().into_iter().enumerate() {
             let palette = if view.greyed(row) { &greys } else { colours };
             for &value in values {
-                cells.push(level(value, view.range).map_or(theme.line, |level| palette[level]));
+                cells.push(view.span.level(value).map_or(theme.line, |level| palette[level]));
             }
         }
         let shapes = rows * columns <= SHAPES;
@@ -225,7 +225,13 @@ impl Plan {
             let limit = Style::ANNOTATE_LIMIT;
             notes.push(format!("More than {limit} tokens: no room for numbers in the cells."));
         }
-        let (low, high) = view.range;
+        let Span { low, high, bend } = view.span;
+        if let Some(bend) = bend {
+            let bend = significant(bend.into());
+            notes.push(format!(
+                "Over {bend} the palette is coarser: its upper fifth spans the rest."
+            ));
+        }
         if view.values.iter().any(|value| value.is_nan()) {
             notes.push("Grey cells: not a number.".into());
         }

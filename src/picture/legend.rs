@@ -1,7 +1,7 @@
 //! The colour bar: numbers to colours.
 
 use crate::picture::layout::{Anchor, Area, Block, Desk};
-use crate::picture::palette::{LEVELS, Rgb};
+use crate::picture::palette::{BELOW, LEVELS, Rgb, Span};
 
 /// What the colour bar says.
 pub(crate) struct Legend<'a> {
@@ -42,8 +42,21 @@ impl Legend<'_> {
     }
 }
 
-/// Numbers for a bar of `height` design units: both ends to three digits, round values between.
-pub(crate) fn ticks((low, high): (f32, f32), height: f32) -> Vec<(f32, String)> {
+/// Where a bent palette bends: share of the bar's height from the bottom.
+pub(crate) const BEND: f32 = (BELOW - 1) as f32 / (LEVELS - 1) as f32;
+
+/// Numbers for a bar of `height` design units: both ends and the bend to three digits, round values
+/// between.
+pub(crate) fn ticks(span: Span, height: f32) -> Vec<(f32, String)> {
+    let Some(bend) = span.bend else { return even((span.low, span.high), height) };
+    let mut ticks = even((span.low, bend), height * BEND);
+    ticks.iter_mut().for_each(|(share, _)| *share *= BEND);
+    ticks.push((1.0, significant(span.high.into())));
+    ticks
+}
+
+/// Numbers along an even bar.
+fn even((low, high): (f32, f32), height: f32) -> Vec<(f32, String)> {
     let (low, high) = (f64::from(low), f64::from(high));
     let span = high - low;
     let mut ticks = vec![(0.0, significant(low)), (1.0, significant(high))];
@@ -97,10 +110,10 @@ mod tests {
 
     #[test]
     fn ends_and_round_values_between() {
-        let mut at: Vec<_> = ticks((0.0, 0.647), 400.0);
+        let mut at: Vec<_> = ticks((0.0, 0.647).into(), 400.0);
         at.sort_by(|a, b| a.0.total_cmp(&b.0));
         let texts: Vec<&str> = at.iter().map(|tick| tick.1.as_str()).collect();
         assert_eq!(texts, ["0", "0.2", "0.4", "0.6", "0.647"]);
-        assert_eq!(ticks((0.0, 1.0), 20.0).len(), 2);
+        assert_eq!(ticks((0.0, 1.0).into(), 20.0).len(), 2);
     }
 }

@@ -4,7 +4,7 @@
 //! The same matrix and labels give the same bytes, on any machine as long as the embedded font
 //! covers the labels, and at any number of threads. In a PNG a cell is a square of whole pixels of
 //! one colour of the palette, so every value can be read back to within a step of
-//! 1/[`LEVELS`] of the range.
+//! 1/[`LEVELS`] of the range, or of the part of it that [`Span`] says.
 //!
 //! ```
 //! use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
@@ -41,7 +41,7 @@ use crate::error::Result;
 pub use grid::grid_layout;
 pub use heatmap::heatmap_layout;
 pub use layout::{Area, Block, Layout, MAX_PIXELS, MAX_SIDE, TextBox};
-pub use palette::{Colormap, LEVELS, Rgb};
+pub use palette::{BELOW, Colormap, LEVELS, Rgb, Span};
 pub use style::{Format, Ranges, Scale, Style};
 pub use text::TextEngine;
 pub use view::{NEARLY_ALL, View, token_label};

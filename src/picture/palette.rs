@@ -8,6 +8,8 @@ use crate::error::{Error, Result};
 /// Steps of a palette. With the shades of the type they leave a picture within the 256 colours of a
 /// palette PNG; the reading error of half a step is 0.22 % of the range.
 pub const LEVELS: usize = 224;
+/// Steps below the bend of a palette that has one: four fifths.
+pub const BELOW: usize = LEVELS * 4 / 5;
 
 /// Red, green, blue.
 pub type Rgb = [u8; 3];
@@ -120,13 +122,53 @@ impl FromStr for Colormap {
     }
 }
 
-/// The step of a palette over `range` for `value`; `None` for what is not a number.
-pub(crate) fn level(value: f32, (low, high): (f32, f32)) -> Option<usize> {
-    if value.is_nan() {
-        return None;
+/// Values at the two ends of a palette, and where it bends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// At the lower end.
+    pub low: f32,
+    /// At the upper end.
+    pub high: f32,
+    /// Up to here the first [`BELOW`] steps are even, from here on the others; `None` where all are.
+    pub bend: Option<f32>,
+}
+
+impl Span {
+    /// The step of a palette for `value`; `None` for what is not a number.
+    pub fn level(&self, value: f32) -> Option<usize> {
+        if value.is_nan() {
+            return None;
+        }
+        let share = |low: f32, high: f32| {
+            let share = (f64::from(value) - f64::from(low)) / (f64::from(high) - f64::from(low));
+            share.clamp(0.0, 1.0)
+        };
+        let steps = |share: f64, last: usize| (share * last as f64 + 0.5) as usize;
+        Some(match self.bend {
+            None => steps(share(self.low, self.high), LEVELS - 1),
+            Some(bend) if value <= bend => steps(share(self.low, bend), BELOW - 1),
+            Some(bend) => BELOW + steps(share(bend, self.high), LEVELS - 1 - BELOW),
+        })
     }
-    let share = (f64::from(value) - f64::from(low)) / (f64::from(high) - f64::from(low));
-    Some((share.clamp(0.0, 1.0) * (LEVELS - 1) as f64 + 0.5) as usize)
+
+    /// The value that a step of a palette stands for.
+    pub fn value(&self, level: usize) -> f32 {
+        let between = |low: f32, high: f32, step: usize, last: usize| {
+            let share = step as f64 / last as f64;
+            (f64::from(low) + (f64::from(high) - f64::from(low)) * share) as f32
+        };
+        match self.bend {
+            None => between(self.low, self.high, level, LEVELS - 1),
+            Some(bend) if level < BELOW => between(self.low, bend, level, BELOW - 1),
+            Some(bend) => between(bend, self.high, level - BELOW, LEVELS - 1 - BELOW),
+        }
+    }
+}
+
+impl From<(f32, f32)> for Span {
+    fn from((low, high): (f32, f32)) -> Self {
+        Self { low, high, bend: None }
+    }
 }
 
 /// `share` of the way from `from` to `to`.
@@ -183,10 +225,25 @@ mod tests {
 
     #[test]
     fn levels_clamp_and_leave_nan_out() {
+        let level = |value, range: (f32, f32)| Span::from(range).level(value);
         assert_eq!(level(-1.0, (0.0, 1.0)), Some(0));
         assert_eq!(level(0.5, (0.0, 1.0)), Some(112));
         assert_eq!(level(f32::INFINITY, (0.0, 1.0)), Some(LEVELS - 1));
         assert_eq!(level(f32::NAN, (0.0, 1.0)), None);
         assert_eq!(level(f32::MAX, (-f32::MAX, f32::MAX)), Some(LEVELS - 1));
+    }
+
+    #[test]
+    fn steps_of_a_bent_palette_stand_for_values() {
+        let span = Span { low: 0.0, high: 1.0, bend: Some(0.1) };
+        assert_eq!(span.level(0.1), Some(BELOW - 1));
+        assert_eq!(span.level(0.100_001), Some(BELOW));
+        assert_eq!(span.level(1.0), Some(LEVELS - 1));
+        for i in 0..=1000 {
+            let value = i as f32 / 1000.0;
+            let step = if value <= 0.1 { 0.1 / 179.0 } else { 0.9 / 44.0 };
+            let back = span.value(span.level(value).unwrap());
+            assert!((back - value).abs() <= step / 2.0 + 1e-6, "{value}: {back}");
+        }
     }
 }

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use crate::attention::Attention;
 use crate::error::{Error, Result};
-use crate::picture::palette::Colormap;
+use crate::picture::palette::{Colormap, Span};
+use crate::tokens::Token;
 
 /// What the caller may choose about a picture.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,6 +98,10 @@ pub enum Scale {
     Layer,
     /// From 0 to the largest value of all heads.
     Global,
+    /// Each picture from 0 to its own largest value, with most of the palette for what is not a
+    /// sink: it bends at the [`Scale::QUANTILE`] of the weights above 0, columns of special tokens
+    /// and of the first token left out. [`BELOW`](crate::picture::BELOW) of its steps are below.
+    Robust,
     /// A fixed range, written `0:1`; values outside take the end colours.
     Fixed(f32, f32),
 }
@@ -107,13 +112,14 @@ impl FromStr for Scale {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || Error::Usage {
             flag: "--scale".into(),
-            want: "head, layer, global or a range such as 0:1".into(),
+            want: "head, layer, global, robust or a range such as 0:1".into(),
             found: text.into(),
         };
         match text.trim() {
             "head" => Ok(Self::Head),
             "layer" => Ok(Self::Layer),
             "global" => Ok(Self::Global),
+            "robust" => Ok(Self::Robust),
             range => {
                 let (low, high) = range.split_once(':').ok_or_else(wrong)?;
                 let low: f32 = low.trim().parse().map_err(|_| wrong())?;
@@ -126,6 +132,9 @@ impl FromStr for Scale {
 }
 
 impl Scale {
+    /// The share of weights below the bend of [`Scale::Robust`], by nearest rank.
+    pub const QUANTILE: f64 = 0.99;
+
     /// Looks at all heads once, so that every picture of them gets its range cheaply.
     pub fn resolve(self, attention: &Attention) -> Ranges {
         let mut layers = vec![Extent::default(); attention.head_counts.len()];
@@ -139,7 +148,9 @@ impl Scale {
                 }
             }
         }
-        Ranges { scale: self, layers, global }
+        let sink = |(i, key): (usize, &Token)| i == 0 || key.special;
+        let sinks = attention.keys.iter().enumerate().map(sink).collect();
+        Ranges { scale: self, layers, global, sinks }
     }
 }
 
@@ -149,6 +160,8 @@ pub struct Ranges {
     scale: Scale,
     layers: Vec<Extent>,
     global: Extent,
+    /// Columns on which heads rest that have nothing else to do.
+    sinks: Vec<bool>,
 }
 
 impl Ranges {
@@ -157,22 +170,38 @@ impl Ranges {
         self.scale
     }
 
-    /// Smallest and largest value of the palette for a picture of `values` in `layer`. The smallest
-    /// is 0 unless there are negative values; the largest is above the smallest.
-    pub fn range<'a>(
+    /// What the palette spans in a picture of `values` in `layer`, row by row. The smallest value is
+    /// 0 unless there are negative ones; the largest is above the smallest.
+    pub fn span<'a>(
         &self,
         layer: Option<usize>,
-        values: impl IntoIterator<Item = &'a f32>,
-    ) -> (f32, f32) {
+        values: impl IntoIterator<Item = &'a f32, IntoIter: Clone>,
+    ) -> Span {
+        let values = values.into_iter();
         match self.scale {
-            Scale::Fixed(low, high) => (low, high),
-            Scale::Head => Extent::of(values).range(),
-            Scale::Global => self.global.range(),
+            Scale::Fixed(low, high) => (low, high).into(),
+            Scale::Head => Extent::of(values).range().into(),
+            Scale::Global => self.global.range().into(),
             Scale::Layer => {
                 let of_layer = layer.and_then(|layer| self.layers.get(layer)).copied();
-                of_layer.unwrap_or(self.global).range()
+                of_layer.unwrap_or(self.global).range().into()
+            }
+            Scale::Robust => {
+                let (low, high) = Extent::of(values.clone()).range();
+                let bend = self.bend(values).filter(|&bend| low < bend && bend < high);
+                Span { low, high, bend }
             }
         }
+    }
+
+    /// The quantile of the weights outside of sinks.
+    fn bend<'a>(&self, values: impl Iterator<Item = &'a f32>) -> Option<f32> {
+        let sink = |i: usize| self.sinks.get(i % self.sinks.len().max(1)).is_none_or(|&sink| sink);
+        let outside = values.enumerate().filter(|&(i, &value)| !sink(i) && value > 0.0);
+        let mut outside: Vec<f32> = outside.map(|(_, &value)| value).collect();
+        let rank = (outside.len() as f64 * Scale::QUANTILE).ceil() as usize;
+        let place = rank.checked_sub(1)?;
+        Some(*outside.select_nth_unstable_by(place, f32::total_cmp).1)
     }
 
     /// What the legend says about the scale of a picture of one matrix.
@@ -180,6 +209,8 @@ impl Ranges {
         match self.scale {
             Scale::Head if mean => "scale: this mean",
             Scale::Head => "scale: this head",
+            Scale::Robust if mean => "scale: robust, this mean",
+            Scale::Robust => "scale: robust, this head",
             Scale::Layer => "scale: this layer",
             Scale::Global => "scale: all heads",
             Scale::Fixed(..) => "scale: fixed",
@@ -218,6 +249,7 @@ mod tests {
     #[test]
     fn scales_and_formats_parse() {
         assert_eq!("head".parse::<Scale>().unwrap(), Scale::Head);
+        assert_eq!("robust".parse::<Scale>().unwrap(), Scale::Robust);
         assert_eq!("0:1".parse::<Scale>().unwrap(), Scale::Fixed(0.0, 1.0));
         assert_eq!(" -2.5 : 3 ".parse::<Scale>().unwrap(), Scale::Fixed(-2.5, 3.0));
         for wrong in ["", "heads", "1:0", "0:0", "0:NaN", "0:inf", "0", "0:1:2"] {

@@ -4,6 +4,7 @@ use ndarray::Array2;
 
 use crate::attention::Attention;
 use crate::error::{Error, Result};
+use crate::picture::palette::Span;
 use crate::picture::style::Ranges;
 use crate::select::Head;
 use crate::tokens::Token;
@@ -27,8 +28,8 @@ pub struct View {
     pub column_caption: String,
     /// `[rows, columns]`
     pub values: Array2<f32>,
-    /// Values at the two ends of the palette.
-    pub range: (f32, f32),
+    /// Values that the palette spans.
+    pub span: Span,
     /// Lines over the colour bar: what is shown, and by which scale.
     pub legend: Vec<String>,
     /// Per row, the share of its weight that went to tokens left out (0 to 1), shown beside it.
@@ -69,7 +70,7 @@ impl View {
             row_caption: "query (attends)".into(),
             column_caption: "key (attended to)".into(),
             values,
-            range: if low < high { (low, high) } else { (0.0, 1.0) },
+            span: if low < high { (low, high) } else { (0.0, 1.0) }.into(),
             legend: vec!["attention".into()],
             lost: None,
             row_breaks: Vec::new(),
@@ -89,8 +90,8 @@ impl View {
             found: "none of that number".into(),
         })?;
         let title = format!("{model}, layer {}, head {}", head.layer, head.head);
-        let range = ranges.range(Some(head.layer), &one.weights);
-        Self::of(attention, title, one.weights.clone(), range, ranges.caption(false))
+        let span = ranges.span(Some(head.layer), &one.weights);
+        Self::of(attention, title, one.weights.clone(), span, ranges.caption(false))
     }
 
     /// The picture of the mean over the heads of one layer.
@@ -106,22 +107,22 @@ impl View {
         let count = attention.layer(layer).count();
         let heads = if count == 1 { "1 head".into() } else { format!("{count} heads") };
         let title = format!("{model}, layer {layer}, mean of {heads}");
-        let range = ranges.range(Some(layer), &values);
-        Self::of(attention, title, values, range, ranges.caption(true))
+        let span = ranges.span(Some(layer), &values);
+        Self::of(attention, title, values, span, ranges.caption(true))
     }
 
     fn of(
         attention: &Attention,
         title: String,
         values: Array2<f32>,
-        range: (f32, f32),
+        span: Span,
         scale: &str,
     ) -> Result<Self> {
         let rows = attention.queries.iter().map(token_label).collect();
         let columns = attention.keys.iter().map(token_label).collect();
         let view = Self::new(title, rows, columns, values)?;
         Ok(Self {
-            range,
+            span,
             legend: vec!["attention".into(), scale.into()],
             row_breaks: breaks(&attention.queries),
             column_breaks: breaks(&attention.keys),
