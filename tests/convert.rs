@@ -74,6 +74,74 @@ fn without_a_type_everything_stays_as_it_is() {
     }
 }
 
+/// Decoders keep every byte too, and the file that says where their writing ends goes along.
+#[test]
+fn decoders_stay_as_they_are() {
+    for golden in
+        ["bert_lmhead_decoder", "gpt2_lm", "llama_lm", "bart_lm", "marian_mt", "t5_lm", "t5_v11_lm"]
+    {
+        let folder = TempDir::new().expect("folder");
+        let (source, out) = (folder.path().join("source"), folder.path().join("out"));
+        fs::create_dir(&source).expect("created");
+        let from = fixture("goldens").join(golden);
+        for file in ["config.json", "model.safetensors"] {
+            fs::copy(from.join(file), source.join(file)).expect("copied");
+        }
+        let writing = source.join("generation_config.json");
+        fs::write(writing, r#"{"eos_token_id": [5, 6]}"#).expect("written");
+        let done = to(&source, &out, None).expect("converts");
+        assert_eq!(done.files, ["model.safetensors", "config.json", "generation_config.json"]);
+        assert!(tensors(&out) == tensors(&from), "{golden}");
+        assert_eq!(config(&out), config(&from), "{golden}");
+        let model = open(&out, None).expect("loads");
+        assert_eq!(model.report().unused, Vec::<String>::new(), "{golden}");
+        let side = model.config().decoder.as_deref().unwrap_or(model.config());
+        assert_eq!(side.generation.ends, [5, 6], "{golden}");
+    }
+}
+
+/// As in transformers: what is forced and forbidden is said by generation_config.json alone, where
+/// there is one.
+#[test]
+fn a_generation_config_comes_before_the_config() {
+    let folder = TempDir::new().expect("folder");
+    let variant = Variant::of("bart_lm")
+        .set("bad_words_ids", json!([[3]]))
+        .set("forced_bos_token_id", json!(9));
+    variant.write(folder.path());
+    let read = || {
+        let model = open(folder.path(), None).expect("loads");
+        let side = model.config().decoder.as_deref().expect("decoder").generation.clone();
+        assert_eq!(side, model.config().generation);
+        (side.start, side.first, side.ends, side.suppressed)
+    };
+    assert_eq!(read(), (Some(2), Some(9), vec![2], vec![3]));
+    let file = folder.path().join("generation_config.json");
+    fs::write(&file, r#"{"num_beams": 4, "forced_bos_token_id": 7}"#).expect("written");
+    assert_eq!(read(), (Some(2), Some(7), vec![2], vec![]));
+    let more = json!({
+        "decoder_start_token_id": 4,
+        "eos_token_id": [5, 6],
+        "bad_words_ids": [[8], [1, 2]],
+        "suppress_tokens": [11],
+    });
+    fs::write(&file, more.to_string()).expect("written");
+    assert_eq!(read(), (Some(4), None, vec![5, 6], vec![11, 8]));
+    for (text, word) in [("{", "generation_config.json"), (r#"{"eos_token_id": -1}"#, "-1")] {
+        fs::write(&file, text).expect("written");
+        let error = open(folder.path(), None).err().expect("refused");
+        assert!(error.exit_code() == 4 && error.to_string().contains(word), "{error}");
+    }
+    // another config is not what that file belongs to
+    let request = ModelRequest {
+        model: Some(folder.path().display().to_string()),
+        config: Some(folder.path().join("config.json")),
+        ..ModelRequest::default()
+    };
+    let files = hub::resolve(&request, &HubEnv::from_env(), &()).expect("files");
+    assert!(files.generation.is_none());
+}
+
 #[test]
 fn a_pickle_becomes_the_safetensors_that_it_was_made_from() {
     let folder = TempDir::new().expect("folder");
@@ -294,6 +362,12 @@ fn an_inspection_is_the_report_of_loading() {
         ("deberta_v2_model", "no prefix"),
         ("modernbert_mlm", "`model.` prefix"),
         ("longformer_mlm", "`longformer.` prefix"),
+        ("bert_lmhead_decoder", "`bert.` prefix"),
+        ("gpt2_lm", "`transformer.` prefix"),
+        ("llama_lm", "`model.` prefix"),
+        ("bart_lm", "`model.` prefix"),
+        ("marian_mt", "`model.` prefix"),
+        ("t5_v11_lm", "no prefix"),
     ] {
         let folder = fixture("goldens").join(golden);
         let (model, seen) = (open(&folder, None).expect("loads"), look(&folder));
@@ -303,7 +377,12 @@ fn an_inspection_is_the_report_of_loading() {
         let report = model.report();
         assert_eq!(report.naming, naming, "{golden}");
         let parts: Vec<&str> = report.parts.iter().map(|(part, _)| part.as_str()).collect();
-        assert!(["embeddings", "layers", "head"].starts_with(&parts), "{golden}: {parts:?}");
+        match model.config().decoder {
+            None => {
+                assert!(["embeddings", "layers", "head"].starts_with(&parts), "{golden}: {parts:?}")
+            }
+            Some(_) => assert_eq!(parts[..3], ["embeddings", "encoder", "decoder"], "{golden}"),
+        }
         let sum: usize = report.parts.iter().map(|(_, count)| count).sum();
         assert_eq!(sum, report.parameters, "{golden}");
     }

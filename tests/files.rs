@@ -273,6 +273,7 @@ fn any_damage_gives_an_error_or_a_model_and_never_a_panic() {
         let path = folder.path().join("x.bin");
         let files = |path: &Path| ModelFiles {
             config: Some(hub::Asset::Disk(golden_config())),
+            generation: None,
             weights: vec![hub::Asset::Disk(path.to_path_buf())],
             ..files_of(path)
         };
@@ -292,6 +293,7 @@ fn files_of(path: &Path) -> ModelFiles {
         name: path.display().to_string(),
         revision: None,
         config: None,
+        generation: None,
         weights: Vec::new(),
         index: None,
         tokenizer: hub::TokenizerFiles::default(),

@@ -322,6 +322,7 @@ fn a_download_fills_the_cache_that_others_read() {
     let want = [
         "config.json",
         "model.safetensors",
+        "generation_config.json",
         "tokenizer.json",
         "vocab.txt",
         "tokenizer_config.json",

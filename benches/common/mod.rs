@@ -114,6 +114,7 @@ fn files(name: &str, config: String, weights: Vec<u8>) -> ModelFiles {
         name: name.into(),
         revision: None,
         config: Some(asset("config.json", config.into_bytes())),
+        generation: None,
         weights: vec![asset("model.safetensors", weights)],
         index: None,
         tokenizer: Default::default(),

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::fields::{Fields, LARGEST};
+use super::generation;
 use crate::config::{
-    Absolute, Activation, Config, Distances, Generation, Heads, NormKind, NormOrder, Pooling, Task,
+    Absolute, Activation, Config, Distances, Heads, NormKind, NormOrder, Pooling, Task,
 };
 use crate::error::Result;
 
@@ -98,7 +99,7 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
         optional_biases: false,
         tied: fields.flag("tie_word_embeddings")?.unwrap_or(true),
         logit_scale: 1.0,
-        generation: generation(fields)?,
+        generation: generation::read(fields)?,
         decoder: None,
         task: Task::Encoder,
         labels: labels(fields)?,
@@ -184,29 +185,4 @@ pub(super) fn after_pad(fields: &Fields, pad: u32) -> Result<usize> {
 /// output as over its own positions.
 pub(super) fn decoder(config: Config) -> Config {
     Config { causal: true, cross: true, cross_heads: config.heads.clone(), ..config }
-}
-
-/// Where writing begins and ends: ids, or lists of them.
-fn generation(fields: &Fields) -> Result<Generation> {
-    let id = |key: &str, value: &Value| {
-        let id = value.as_u64().and_then(|id| u32::try_from(id).ok());
-        id.ok_or_else(|| fields.wrong(key, "a token id", value.to_string()))
-    };
-    let ids = |key: &str| match fields.get(key) {
-        None => Ok(Vec::new()),
-        Some(Value::Array(list)) => list.iter().map(|one| id(key, one)).collect(),
-        Some(one) => Ok(vec![id(key, one)?]),
-    };
-    let start = |key: &'static str| fields.get(key).map(|one| id(key, one)).transpose();
-    // lists of one id forbid it; longer ones are phrases, which the reference forbids too, but
-    // which no checkpoint of these families is known to bring
-    let words = fields.get("bad_words_ids").and_then(Value::as_array);
-    let single = words.into_iter().flatten().filter_map(Value::as_array);
-    let single = single.filter(|list| list.len() == 1).flat_map(|list| list.first());
-    Ok(Generation {
-        first: start("forced_bos_token_id")?,
-        start: start("decoder_start_token_id")?.or(start("bos_token_id")?),
-        ends: ids("eos_token_id")?,
-        suppressed: single.map(|one| id("bad_words_ids", one)).collect::<Result<_>>()?,
-    })
 }

@@ -10,6 +10,7 @@ mod common;
 mod deberta_v2;
 mod distilbert;
 mod electra;
+pub(crate) mod generation;
 mod gpt2;
 mod llama;
 mod longformer;
@@ -58,6 +59,8 @@ const FAMILIES: &[&Family] = &[
     &longformer::LONGFORMER,
     &gpt2::GPT2,
     &llama::LLAMA,
+    &llama::MISTRAL,
+    &llama::QWEN2,
     &bart::BART,
     &bart::MARIAN,
     &t5::T5,

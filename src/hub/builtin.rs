@@ -74,6 +74,7 @@ fn files() -> Result<ModelFiles> {
         name: format!("{BUILT_IN} (built in)"),
         revision: None,
         config: Some(file!("config.json")),
+        generation: None,
         weights: vec![file!("model.safetensors")],
         index: None,
         tokenizer: super::TokenizerFiles {

@@ -9,6 +9,7 @@ use super::{Asset, ModelFiles, TokenizerFiles};
 use crate::error::{Error, Result};
 
 pub(super) const CONFIG: &str = "config.json";
+pub(super) const GENERATION: &str = "generation_config.json";
 pub(super) const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 pub(super) const TOKENIZER: &str = "tokenizer.json";
@@ -51,6 +52,7 @@ fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
         name: name.to_owned(),
         revision: None,
         config: existing(folder, CONFIG),
+        generation: existing(folder, GENERATION),
         weights: weights.into_iter().map(Asset::Disk).collect(),
         index: index.map(Asset::Disk),
         tokenizer: tokenizer_beside(folder),
@@ -72,6 +74,7 @@ fn file(path: &Path, name: &str) -> Result<ModelFiles> {
         name: name.to_owned(),
         revision: None,
         config: existing(folder, CONFIG),
+        generation: existing(folder, GENERATION),
         weights: vec![Asset::Disk(path.to_path_buf())],
         index: None,
         tokenizer: tokenizer_beside(folder),

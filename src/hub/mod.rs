@@ -86,6 +86,7 @@ pub fn resolve(
     };
     if let Some(path) = &request.config {
         files.config = Some(local::config(path)?);
+        files.generation = None; // of the model's own config
     }
     if let Some(path) = &request.tokenizer {
         files.tokenizer = local::tokenizer(path)?;
@@ -214,6 +215,9 @@ pub struct ModelFiles {
     pub revision: Option<String>,
     /// `config.json`
     pub config: Option<Asset>,
+    /// `generation_config.json`: where a text that is written begins and ends, before what `config`
+    /// says of it.
+    pub generation: Option<Asset>,
     /// The weights: one file, or every shard that the index names.
     pub weights: Vec<Asset>,
     /// `model.safetensors.index.json` where the weights are sharded.

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, LAYOUTS, MERGES, PIECES, SIDES, SPECIAL, TOKENIZER, TOKENIZER_CONFIG,
-    VOCAB, VOCAB_JSON, WEIGHTS,
+    self, ADDED, CONFIG, GENERATION, LAYOUTS, MERGES, PIECES, SIDES, SPECIAL, TOKENIZER,
+    TOKENIZER_CONFIG, VOCAB, VOCAB_JSON, WEIGHTS,
 };
 use super::transfer::{Transfer, Trouble};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
@@ -201,6 +201,9 @@ impl Download<'_> {
         if !found {
             let [(safe, _), (pickle, _)] = LAYOUTS;
             return Err(self.error(format!("it has neither {safe} nor {pickle}, whole or sharded")));
+        }
+        if self.search.config {
+            want!(GENERATION);
         }
         if self.search.tokenizer {
             let found = want!(TOKENIZER) || want!(VOCAB) || (want!(VOCAB_JSON) && want!(MERGES));

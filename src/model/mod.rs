@@ -34,7 +34,7 @@ use head::TaskHead;
 use layers::{Layers, Run, real};
 use load::Loader;
 pub use report::{Inspection, Report};
-use settle::{family_of, settle};
+use settle::{family_of, settle, writing};
 
 /// How to load a model.
 #[derive(Debug, Clone)]
@@ -112,7 +112,10 @@ impl Model {
         };
         let family = family_of(&fields, &checkpoint, &mut notes)?;
         let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
-        let config = settle(options.task, &fields, family, &weights, &mut notes)?;
+        let mut config = settle(options.task, &fields, family, &weights, &mut notes)?;
+        if let Some(asset) = &files.generation {
+            writing(&mut config, &Fields::parse(asset.path(), &asset.bytes()?)?)?;
+        }
         let loader = Loader::new(&weights, &config, family, &options.device);
         let (layers, decoder) = loader.stacks()?;
         let head = loader.head()?;

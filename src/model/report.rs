@@ -22,7 +22,7 @@ pub struct Report {
     pub naming: String,
     /// Numbers in the tensors in use.
     pub parameters: usize,
-    /// The same by part: embeddings, layers, head.
+    /// The same by part: embeddings, layers or encoder and decoder, head.
     pub parts: Vec<(String, usize)>,
     /// What the model needs and the files do not hold as it should be; empty for one that runs.
     pub missing: Vec<String>,
@@ -43,16 +43,10 @@ impl Report {
         let mut unused = weights.unused();
         unused.extend(left);
         unused.sort();
-        let mut parts = ["embeddings", "layers", "head"].map(|part| (part.to_owned(), 0));
+        let mut parts = PARTS.map(|part| (part.to_owned(), 0));
         let used = weights.tensors().filter(|(_, stored)| !unused.contains(&stored.raw));
         for (name, stored) in used {
-            let part = match name.split('.').next() {
-                Some("embeddings") => 0,
-                // what all layers share, or what stands between them and the head
-                Some("layers" | "distance" | "convolution" | "final") => 1,
-                _ => 2,
-            };
-            parts[part].1 += stored.shape.iter().product::<usize>();
+            parts[part(name)].1 += stored.shape.iter().product::<usize>();
         }
         Self {
             name: files.name.clone(),
@@ -122,6 +116,23 @@ impl Inspection {
     }
 }
 
+const PARTS: [&str; 5] = ["embeddings", "layers", "encoder", "decoder", "head"];
+
+/// Which of them a tensor belongs to, by its name here.
+fn part(name: &str) -> usize {
+    let (stack, rest) = match (name.strip_prefix("encoder."), name.strip_prefix("decoder.")) {
+        (Some(rest), _) => (2, rest),
+        (_, Some(rest)) => (3, rest),
+        _ => (1, name),
+    };
+    match rest.split('.').next() {
+        Some("embeddings") => 0,
+        // what all layers share, or what stands between them and the head
+        Some("layers" | "distance" | "convolution" | "final") => stack,
+        _ => 4,
+    }
+}
+
 fn survey(files: &ModelFiles, options: &LoadOptions) -> Result<Model> {
     let options = LoadOptions { task: options.task, ..LoadOptions::default() };
     Model::assemble(files, &options, Checkpoint::open(files)?.surveyed())
@@ -129,7 +140,7 @@ fn survey(files: &ModelFiles, options: &LoadOptions) -> Result<Model> {
 
 fn naming(weights: &Weights, prefix: &str) -> String {
     let raw = |test: &dyn Fn(&str) -> bool| weights.tensors().any(|(_, one)| test(&one.raw));
-    let prefixed = match raw(&|name| name.starts_with(prefix)) {
+    let prefixed = match !prefix.is_empty() && raw(&|name| name.starts_with(prefix)) {
         true => format!("`{prefix}` prefix"),
         false => "no prefix".to_string(),
     };

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Task};
 use crate::error::Result;
-use crate::family::{self, Family, fields::Fields};
+use crate::family::{self, Family, fields::Fields, generation};
 use crate::weights::{Checkpoint, Weights};
 
 /// The family that the config names, else the one that the tensor names point to.
@@ -38,6 +38,9 @@ pub(super) fn settle(
         notes.push("the file holds the encoder alone".into());
         config.decoder = None;
     }
+    // transformers 5 writes of T5 v1.1 that it is tied, also where the file holds its own map
+    let own = weights.has("lm.decoder.weight");
+    config.tied |= !own && fields.flag("tie_word_embeddings")? == Some(true);
     config.task = task(asked, fields, family, weights, &config, notes)?;
     words(&mut config, "encoder.", weights, notes);
     if let Some(decoder) = &mut config.decoder {
@@ -47,6 +50,15 @@ pub(super) fn settle(
     let unknown = fields.unknown(family.ignorable);
     notes.extend(unknown.iter().map(|key| format!("{place}: unknown key `{key}`, ignored")));
     Ok(config)
+}
+
+/// Where writing begins and ends by a `generation_config.json`, in each stack.
+pub(super) fn writing(config: &mut Config, fields: &Fields) -> Result<()> {
+    config.generation = generation::over(fields, &config.generation)?;
+    if let Some(decoder) = &mut config.decoder {
+        decoder.generation = generation::over(fields, &decoder.generation)?;
+    }
+    Ok(())
 }
 
 /// As many words as the tensor has rows: the stack's own, or the one that stacks share.
