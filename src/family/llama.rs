@@ -1,5 +1,5 @@
-//! Llama (Touvron et al. 2023) and checkpoints of its shape: rotary positions, heads that share keys
-//! and values, root mean square norms, a gated block.
+//! Llama (Touvron et al. 2023) and families of its shape, Mistral and Qwen2: rotary positions, heads
+//! that share keys and values, root mean square norms, a gated block.
 
 use serde_json::Value;
 
@@ -31,11 +31,70 @@ pub(super) const LLAMA: Family = Family {
     // biases are there or not in the file, and are taken from it
     ignorable: &["attention_bias", "attention_dropout", "mlp_bias", "pretraining_tp"],
     classes: &[("LlamaModel", Task::Encoder), ("LlamaForCausalLM", Task::CausalLm)],
-    read,
+    read: |fields| read(fields, "llama"),
 };
 
-fn read(fields: &Fields) -> Result<Config> {
-    let base = common::read(fields, "llama", &Keys { head_dim: Some("head_dim"), ..KEYS })?;
+/// Mistral (Jiang et al. 2023): each position sees as many as its window.
+pub(super) const MISTRAL: Family = Family {
+    model_type: "mistral",
+    classes: &[("MistralModel", Task::Encoder), ("MistralForCausalLM", Task::CausalLm)],
+    read: |fields| {
+        let window = window(fields)?;
+        let base = read(fields, "mistral")?;
+        Ok(Config { windows: vec![window; base.layers()], ..base })
+    },
+    ..LLAMA
+};
+
+/// Qwen2 (Yang et al. 2024): biases on queries, keys and values; windows in some layers, if any.
+pub(super) const QWEN2: Family = Family {
+    model_type: "qwen2",
+    classes: &[("Qwen2Model", Task::Encoder), ("Qwen2ForCausalLM", Task::CausalLm)],
+    read: |fields| {
+        let used = fields.flag("use_sliding_window")?.unwrap_or(false);
+        let window = window(fields)?.filter(|_| used);
+        let base = read(fields, "qwen2")?;
+        let slides = sliding_layers(fields, base.layers())?;
+        let windows = slides.into_iter().map(|slides| window.filter(|_| slides)).collect();
+        Ok(Config { windows, ..base })
+    },
+    ..LLAMA
+};
+
+/// Furthest distance of a visible key: a window counts the position itself.
+fn window(fields: &Fields) -> Result<Option<usize>> {
+    match fields.count("sliding_window")? {
+        Some(0) => Err(fields.wrong("sliding_window", "a whole number above 0, or null", "0")),
+        window => Ok(window.map(|window| window - 1)),
+    }
+}
+
+/// Which layers have a window where the model uses one: as `layer_types` says, else those from
+/// `max_window_layers` on.
+fn sliding_layers(fields: &Fields, layers: usize) -> Result<Vec<bool>> {
+    let first = fields.count("max_window_layers")?.unwrap_or(28);
+    let Some(types) = fields.get("layer_types") else {
+        return Ok((0..layers).map(|layer| layer >= first).collect());
+    };
+    let slides = |one: &Value| match one.as_str() {
+        Some("sliding_attention") => Ok(true),
+        Some("full_attention") => Ok(false),
+        _ => {
+            let want = "sliding_attention or full_attention";
+            Err(fields.wrong("layer_types", want, one.to_string()))
+        }
+    };
+    let all: Vec<bool> =
+        types.as_array().into_iter().flatten().map(slides).collect::<Result<_>>()?;
+    if all.len() != layers {
+        let want = format!("a list of {layers}, one per layer");
+        return Err(fields.wrong("layer_types", want, all.len().to_string()));
+    }
+    Ok(all)
+}
+
+fn read(fields: &Fields, model_type: &str) -> Result<Config> {
+    let base = common::read(fields, model_type, &Keys { head_dim: Some("head_dim"), ..KEYS })?;
     if base.head_dim % 2 != 0 {
         let want = "an even width, for rotary positions";
         return Err(fields.wrong("head_dim", want, base.head_dim.to_string()));

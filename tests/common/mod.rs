@@ -86,11 +86,14 @@ pub struct Run {
     pub batch: Batch,
 }
 
+/// Keeps what a golden names.
+pub fn recorder() -> Recorder {
+    let sites = [Site::Embedding, Site::Residual, Site::Probs];
+    sites.into_iter().fold(Recorder::new(), |recorder, site| recorder.keep(site, Keep::All))
+}
+
 pub fn record(model: &Model, batch: &Batch, interventions: &[attnviz::Intervention]) -> Run {
-    let mut recorder = Recorder::new()
-        .keep(Site::Embedding, Keep::All)
-        .keep(Site::Residual, Keep::All)
-        .keep(Site::Probs, Keep::All);
+    let mut recorder = recorder();
     let hidden = model.forward(batch, &mut recorder, interventions).expect("forward");
     Run { trace: recorder.into_trace().expect("trace"), hidden, batch: batch.clone() }
 }
