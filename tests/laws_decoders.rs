@@ -79,7 +79,7 @@ impl Case {
         let batch = self.target.as_ref().unwrap_or(&self.source);
         let mut cache = (steps.len() > 1).then(|| model.cache());
         let mut parts = Vec::new();
-        let mut first = 0;
+        let mut first = 0_usize;
         for &step in steps {
             let end = first.saturating_add(step).min(batch.ids.ncols());
             let new = |a: &Array2<u32>| a.slice(s![.., first..end]).to_owned();
