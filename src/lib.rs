@@ -35,6 +35,7 @@ pub mod decode;
 pub mod error;
 pub mod export;
 mod family;
+mod gguf;
 pub mod hub;
 pub mod model;
 pub mod output;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use half::{bf16, f16};
 use safetensors::{Dtype, View};
 
-use crate::weights::{Number, Stored};
+use crate::weights::{Number, Storage, Stored};
 
 /// A tensor on its way into another type, converted when it is written.
 pub(super) struct Cast<'a> {
@@ -50,12 +50,13 @@ impl View for Cast<'_> {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
+        let bytes = self.tensor.in_order(self.bytes);
         let number = match Number::of(self.tensor.dtype) {
-            Some(number) if self.tensor.dtype != self.dtype => number,
-            _ => return Cow::Borrowed(self.bytes),
+            Some(number) if self.tensor.dtype != Storage::Plain(self.dtype) => number,
+            _ => return bytes,
         };
-        let mut values = vec![0.0f32; self.bytes.len() / number.size()];
-        number.decode(self.bytes, &mut values);
+        let mut values = vec![0.0f32; self.tensor.shape.iter().product()];
+        number.decode(&bytes, &mut values);
         Cow::Owned(match self.dtype {
             Dtype::F16 => self.narrow(&values, |x| {
                 let x = f16::from_f32(x);

@@ -13,7 +13,8 @@ use super::cast::Cast;
 use crate::error::{Error, Result};
 use crate::hub::{Asset, ModelFiles};
 use crate::output::prove_writable;
-use crate::weights::{Checkpoint, Number, Stored};
+use crate::tokens::gguf;
+use crate::weights::{Checkpoint, Number, Storage, Stored};
 
 const WEIGHTS: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
@@ -119,8 +120,8 @@ pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Resu
         fs::write(staged.join(name), bytes).map_err(Error::io(out.join(name), "write it"))
     };
     write(CONFIG, &config)?;
-    for (name, asset) in companions(files) {
-        write(name, &asset.bytes()?)?;
+    for (name, bytes) in companions(files)? {
+        write(name, &bytes)?;
         names.push(name.to_owned());
     }
     let written = fs::metadata(staged.join(WEIGHTS)).map_err(Error::io(out, "read its size"))?;
@@ -174,8 +175,12 @@ fn merge(staged: &Path, out: &Path, names: &[String]) -> Result<()> {
 }
 
 /// The files that go along, under the names by which they are known.
-fn companions(files: &ModelFiles) -> Vec<(&'static str, Asset)> {
+fn companions(files: &ModelFiles) -> Result<Vec<(&'static str, Cow<'static, [u8]>)>> {
     let tokenizer = &files.tokenizer;
+    if let Some(asset) = &tokenizer.gguf {
+        let made = gguf::files(asset)?.into_iter();
+        return Ok(made.map(|(name, bytes)| (name, Cow::Owned(bytes))).collect());
+    }
     let known = [
         ("tokenizer.json", &tokenizer.json),
         ("vocab.txt", &tokenizer.vocab),
@@ -203,7 +208,8 @@ fn companions(files: &ModelFiles) -> Vec<(&'static str, Asset)> {
             |asset: &Asset| matches!(asset, Asset::BuiltIn { .. }) || asset.path().is_file();
         Some((name, asset.filter(there)?))
     };
-    COMPANIONS.into_iter().filter_map(found).collect()
+    let found = COMPANIONS.into_iter().filter_map(found);
+    found.map(|(name, asset)| Ok((name, asset.bytes()?))).collect()
 }
 
 /// The configuration, with a `dtype` that is true of the tensors.
@@ -212,16 +218,19 @@ fn config(
     checkpoint: &Checkpoint,
     dtype: Option<FloatType>,
 ) -> Result<Cow<'static, [u8]>> {
-    let Some(asset) = &files.config else {
-        let path = checkpoint.path().with_file_name(CONFIG);
-        return Err(Error::checkpoint(path, "there is no config.json"));
+    let (path, bytes) = match (&files.config, checkpoint.config()) {
+        (Some(asset), _) => (asset.path(), asset.bytes()?),
+        (None, Some((path, config))) => (path, Cow::Owned(config.to_vec())),
+        (None, None) => {
+            let path = checkpoint.path().with_file_name(CONFIG);
+            return Err(Error::checkpoint(path, "there is no config.json"));
+        }
     };
-    let bytes = asset.bytes()?;
     let mut config: Map<String, Value> = serde_json::from_slice(&bytes)
-        .map_err(|why| Error::checkpoint(asset.path(), format!("not a model config: {why}")))?;
+        .map_err(|why| Error::checkpoint(path, format!("not a model config: {why}")))?;
     let keys = ["dtype", "torch_dtype"].into_iter().filter(|key| config.contains_key(*key));
     let mut keys: Vec<&str> = keys.collect();
-    let written: Vec<Dtype> = checkpoint.tensors().map(|(one, _)| becomes(one, dtype)).collect();
+    let written: Vec<Dtype> = checkpoint.tensors().map(|(_, one, _)| becomes(one, dtype)).collect();
     let mut floats = written.iter().filter_map(|dtype| torch_name(*dtype));
     let Some(name) = floats.next().filter(|first| floats.all(|other| other == *first)) else {
         return Ok(bytes);
@@ -244,16 +253,18 @@ fn config(
         config.insert(key.to_owned(), name.into());
     }
     let mut text = serde_json::to_vec_pretty(&config)
-        .map_err(|why| Error::checkpoint(asset.path(), why.to_string()))?;
+        .map_err(|why| Error::checkpoint(path, why.to_string()))?;
     text.push(b'\n');
     Ok(Cow::Owned(text))
 }
 
 /// The type that a tensor is written in.
 fn becomes(tensor: &Stored, dtype: Option<FloatType>) -> Dtype {
-    match (Number::of(tensor.dtype), dtype) {
-        (Some(_), Some(dtype)) => dtype.stored(),
-        _ => tensor.dtype,
+    match (Number::of(tensor.dtype), dtype, tensor.dtype) {
+        (Some(_), Some(dtype), _) => dtype.stored(),
+        (_, _, Storage::Plain(dtype)) => dtype,
+        // safetensors holds no blocks; no narrower type holds what they stand for
+        (_, _, Storage::Blocks(_)) => Dtype::F32,
     }
 }
 
@@ -277,9 +288,9 @@ fn weights(
     let too_large = Mutex::new(None);
     let views: Vec<(&str, Cast<'_>)> = checkpoint
         .tensors()
-        .map(|(tensor, bytes)| {
+        .map(|(name, tensor, bytes)| {
             let dtype = becomes(tensor, dtype);
-            (tensor.raw.as_str(), Cast { tensor, bytes, dtype, too_large: &too_large })
+            (name, Cast { tensor, bytes, dtype, too_large: &too_large })
         })
         .collect();
     let mut dtypes: Vec<String> =

@@ -34,12 +34,15 @@ const PICKLE_INDEX: &str = "pytorch_model.bin.index.json";
 /// How weights may be laid out: whole, or in the shards of an index; the first found is read.
 pub(super) const LAYOUTS: [(&str, &str); 2] = [(WEIGHTS, INDEX), (PICKLE, PICKLE_INDEX)];
 
-/// A folder, or a `.safetensors` or `.bin` file.
+/// A folder, or a `.safetensors`, `.bin` or `.gguf` file.
 pub(super) fn resolve(path: &Path, name: &str) -> Result<ModelFiles> {
     if path.is_dir() { folder(path, name) } else { file(path, name) }
 }
 
 fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
+    if let Some(path) = only_gguf(folder)? {
+        return gguf(&path, name);
+    }
     let mut notes = Vec::new();
     let (weights, index) = weights(folder)?;
     let there = |file: &&&str| folder.join(file).is_file();
@@ -61,9 +64,12 @@ fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
 }
 
 fn file(path: &Path, name: &str) -> Result<ModelFiles> {
-    let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
-    if !suffix.eq_ignore_ascii_case("safetensors") && !is_pickle(path) {
-        return Err(Error::checkpoint(path, "expected a folder, a .safetensors or a .bin file"));
+    if is_gguf(path) {
+        return gguf(path, name);
+    }
+    if !has_suffix(path, &["safetensors"]) && !is_pickle(path) {
+        let want = "expected a folder, a .safetensors, a .bin or a .gguf file";
+        return Err(Error::checkpoint(path, want));
     }
     check_weights(path)?;
     let folder = match path.parent() {
@@ -84,8 +90,50 @@ fn file(path: &Path, name: &str) -> Result<ModelFiles> {
 
 /// Whether a weights file is a pickle of torch, by the endings that people give those.
 pub(crate) fn is_pickle(path: &Path) -> bool {
+    has_suffix(path, &["bin", "pt", "pth", "ckpt"])
+}
+
+/// Whether a weights file is one of llama.cpp's.
+pub(crate) fn is_gguf(path: &Path) -> bool {
+    has_suffix(path, &["gguf"])
+}
+
+fn has_suffix(path: &Path, any: &[&str]) -> bool {
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
-    ["bin", "pt", "pth", "ckpt"].iter().any(|one| suffix.eq_ignore_ascii_case(one))
+    any.iter().any(|one| suffix.eq_ignore_ascii_case(one))
+}
+
+/// A file that holds weights, configuration and tokenizer.
+fn gguf(path: &Path, name: &str) -> Result<ModelFiles> {
+    check_weights(path)?;
+    let asset = Asset::Disk(path.to_path_buf());
+    Ok(ModelFiles {
+        name: name.to_owned(),
+        revision: None,
+        config: None,
+        weights: vec![asset.clone()],
+        index: None,
+        tokenizer: TokenizerFiles { gguf: Some(asset), ..TokenizerFiles::default() },
+        notes: Vec::new(),
+    })
+}
+
+/// The GGUF file of a folder that has no other weights.
+fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
+    let layouts = LAYOUTS.iter().flat_map(|(single, index)| [single, index]);
+    if layouts.into_iter().any(|file| folder.join(file).is_file()) {
+        return Ok(None);
+    }
+    let entries = std::fs::read_dir(folder).map_err(Error::io(folder, "list it"))?;
+    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let mut found: Vec<PathBuf> = paths.filter(|path| is_gguf(path) && path.is_file()).collect();
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        count => Err(Error::checkpoint(
+            folder,
+            format!("holds {count} .gguf files: give the one to read as --model"),
+        )),
+    }
 }
 
 /// The weights of a folder: one file, or every shard that its index names; safetensors first.
@@ -205,7 +253,11 @@ fn check_weights(path: &Path) -> Result<()> {
         return Err(Error::checkpoint(path, LFS_POINTER));
     }
     if start.len() <= 8 {
-        let format = if is_pickle(path) { "pickled" } else { "safetensors" };
+        let format = match (is_pickle(path), is_gguf(path)) {
+            (true, _) => "pickled",
+            (_, true) => "GGUF",
+            _ => "safetensors",
+        };
         let why = format!("{} bytes long, expected {format} weights", start.len());
         return Err(Error::checkpoint(path, why));
     }
@@ -232,6 +284,7 @@ fn tokenizer_beside(folder: &Path) -> TokenizerFiles {
         config: existing(folder, TOKENIZER_CONFIG),
         special: existing(folder, SPECIAL),
         added: existing(folder, ADDED),
+        gguf: None,
     }
 }
 

@@ -27,7 +27,7 @@ use remote::resolve as remote;
 /// What the user asked for: the flags that say which model to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelRequest {
-    /// `--model`: a folder, a `.safetensors` file, a Hub id, `built-in`, or nothing for that.
+    /// `--model`: a folder, a `.safetensors`, `.bin` or `.gguf` file, a Hub id, `built-in`, or nothing for that.
     pub model: Option<String>,
     /// `--tokenizer`: a folder, a `tokenizer.json`, `vocab.txt`, `vocab.json` or SentencePiece model
     /// to use instead of the model's.
@@ -195,12 +195,14 @@ pub struct TokenizerFiles {
     pub special: Option<Asset>,
     /// `added_tokens.json`
     pub added: Option<Asset>,
+    /// The model's GGUF file, which may hold a tokenizer; the others are then not read.
+    pub gguf: Option<Asset>,
 }
 
 impl TokenizerFiles {
     /// Whether there is a file to make a tokenizer from.
     pub fn any(&self) -> bool {
-        let alone = [&self.json, &self.vocab, &self.pieces, &self.source];
+        let alone = [&self.json, &self.vocab, &self.pieces, &self.source, &self.gguf];
         alone.iter().any(|file| file.is_some())
             || (self.vocab_json.is_some() && self.merges.is_some())
     }

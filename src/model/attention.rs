@@ -253,7 +253,7 @@ impl Attention {
         let wanted = pass.recorder.places(pass.layer, Site::HeadOutput, &self.heads).is_some();
         if changes || wanted {
             let (h, k) = (self.heads.len(), self.head_dim);
-            let weight = self.output.weight.reshape((1, h, k, ()))?;
+            let weight = self.output.weight.dense()?.reshape((1, h, k, ()))?;
             let each = context.contiguous()?.broadcast_matmul(&weight)?; // [B, H, T, D]
             let each = pass.visit(Site::HeadOutput, each, &self.heads)?;
             if changes {

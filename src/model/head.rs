@@ -1,12 +1,9 @@
 //! The last layer → what a task wants: pooled text, logits over words or classes.
 
-use std::borrow::Cow;
-
 use candle_core::{DType, Device, Tensor};
-use rayon::prelude::*;
 
-use super::kernel::matmul::{Sizes, View, matmul};
 use super::ops::{Linear, Norm, Then};
+use super::stored::add_product;
 use crate::config::{Activation, Pooling};
 use crate::error::Result;
 use crate::weights::Table;
@@ -102,12 +99,6 @@ pub(crate) struct Decoder {
     pub scale: f32,
 }
 
-/// Rows of the vocabulary that one task multiplies.
-const ROWS: usize = 512;
-
-/// Numbers that are converted at once, to stay in the first-level cache.
-const CONVERTED: usize = 1 << 13;
-
 impl Decoder {
     /// `x` [.., D] → [.., V].
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
@@ -115,43 +106,12 @@ impl Decoder {
         if let Some(last) = shape.last_mut() {
             *last = self.table.rows;
         }
-        let (vocab, width) = (self.table.rows, self.table.cols);
+        let vocab = self.table.rows;
         let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?;
         let device = x.device().clone();
         let x = x.flatten_all()?.to_vec1::<f32>()?;
-        let count = x.len() / width.max(1);
-        let blocks: Vec<(usize, Vec<f32>)> = (0..vocab)
-            .into_par_iter()
-            .step_by(ROWS)
-            .map(|first| Ok((first, self.block(&x, first, ROWS.min(vocab - first))?)))
-            .collect::<Result<_>>()?;
-        let mut out = vec![0.0; count * vocab];
-        for (first, block) in blocks {
-            let rows = block.len() / count.max(1);
-            for (line, part) in out.chunks_exact_mut(vocab).zip(block.chunks_exact(rows.max(1))) {
-                line[first..first + rows].copy_from_slice(part);
-            }
-        }
+        let mut out = self.bias.repeat(x.len() / self.table.cols.max(1));
+        add_product(&self.table, (&mut out, vocab, 0..vocab), &x, self.scale)?;
         Ok(Tensor::from_vec(out, shape, &device)?)
-    }
-
-    /// Columns `first..first + rows` of the output for the lines `x` [count, D]: [count, rows].
-    fn block(&self, x: &[f32], first: usize, rows: usize) -> Result<Vec<f32>> {
-        let width = self.table.cols;
-        let count = x.len() / width.max(1);
-        let mut block = self.bias[first..first + rows].repeat(count);
-        // one line reads each row once: a few rows at a time; more lines read them often
-        let step = if count == 1 { (CONVERTED / width.max(1)).clamp(1, rows) } else { rows };
-        for at in (0..rows).step_by(step) {
-            let some = step.min(rows - at);
-            let matrix = match self.table.rows_stored(first + at, some) {
-                Some(stored) => Cow::Borrowed(stored),
-                None => Cow::Owned(self.table.rows_range(first + at, some)?),
-            }; // [some, D]
-            let factors = (View::rows(x, width), View::rows(&matrix, width).t());
-            let sizes = Sizes { m: count, k: width, n: some };
-            matmul(&mut block[at..], rows, true, factors, sizes, self.scale, 1);
-        }
-        Ok(block)
     }
 }

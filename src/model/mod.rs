@@ -17,6 +17,7 @@ mod report;
 mod rotary;
 mod scores;
 mod settle;
+mod stored;
 
 use candle_core::{Device, Tensor};
 use ndarray::Array2;
@@ -65,8 +66,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Opens a model by what a user would name it: a folder, a `.safetensors` file, a Hub id, or
-    /// `built-in`. The environment's `HF_*` variables mean what they mean elsewhere.
+    /// Opens a model by what a user would name it: a folder, a `.safetensors` or `.gguf`
+    /// file, a Hub id, or `built-in`. The environment's `HF_*` variables mean what they mean elsewhere.
     ///
     /// ```no_run
     /// let model = attnviz::Model::from_pretrained("sentence-transformers/all-MiniLM-L6-v2")?;
@@ -88,10 +89,7 @@ impl Model {
     /// [`Error::Checkpoint`], [`Error::Config`], [`Error::MissingTensor`] or [`Error::Shape`]
     /// where the files do not make a model, naming the file and what is wrong with it.
     pub fn open(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
-        let tokenizer = || match files.tokenizer.any() {
-            false => Ok(None),
-            true => Tokenizer::open(&files.tokenizer).map(Some),
-        };
+        let tokenizer = || Tokenizer::find(&files.tokenizer);
         let (model, tokenizer) = rayon::join(|| Self::weights(files, options), tokenizer);
         Ok(Self { tokenizer: tokenizer?, ..model? })
     }
@@ -103,9 +101,10 @@ impl Model {
     /// Reads a model from its tensors, or goes through the motions with those of a survey.
     fn assemble(files: &ModelFiles, options: &LoadOptions, checkpoint: Checkpoint) -> Result<Self> {
         let mut notes = [files.notes.as_slice(), checkpoint.notes()].concat();
-        let fields = match &files.config {
-            Some(asset) => Fields::parse(asset.path(), &asset.bytes()?)?,
-            None => {
+        let fields = match (&files.config, checkpoint.config()) {
+            (Some(asset), _) => Fields::parse(asset.path(), &asset.bytes()?)?,
+            (None, Some((path, config))) => Fields::parse(path, config)?,
+            (None, None) => {
                 let folder = checkpoint.path().with_file_name("config.json");
                 return Err(Error::checkpoint(folder, "there is no config.json"));
             }

@@ -5,6 +5,7 @@ use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
+use super::stored::Stored;
 use crate::config::{Activation, NormKind};
 use crate::error::Result;
 
@@ -24,11 +25,45 @@ pub(crate) struct Norm {
     pub eps: f64,
 }
 
-/// x·W + b with W kept as [in, out], so that its rows are read in order.
+/// x·W + b.
 #[derive(Debug, Clone)]
 pub(crate) struct Linear {
-    pub weight: Tensor, // [in, out]
+    pub weight: Weight, // [in, out]
     pub bias: Tensor,   // [out]
+}
+
+/// The matrix of a linear map.
+#[derive(Debug, Clone)]
+pub(crate) enum Weight {
+    /// [in, out], so that its rows are read in order.
+    Dense(Tensor),
+    /// Of a quantized checkpoint, as it is stored.
+    Stored(Stored),
+}
+
+impl Weight {
+    /// As a tensor [in, out].
+    pub fn dense(&self) -> Result<Tensor> {
+        match self {
+            Self::Dense(weight) => Ok(weight.clone()),
+            Self::Stored(stored) => stored.dense(),
+        }
+    }
+
+    /// [in, out]
+    fn sizes(&self) -> Result<(usize, usize)> {
+        match self {
+            Self::Dense(weight) => Ok(weight.dims2()?),
+            Self::Stored(stored) => Ok(stored.sizes()),
+        }
+    }
+
+    fn tensor(&self) -> Option<&Tensor> {
+        match self {
+            Self::Dense(weight) => Some(weight),
+            Self::Stored(_) => None,
+        }
+    }
 }
 
 /// Runs `f` on a contiguous f32 CPU tensor's numbers; `None` where it is another kind of tensor.
@@ -54,11 +89,11 @@ impl Linear {
     /// `x` [.., in] → [.., out]: x·W + b (+ `residual` [.., out]), and then `then`.
     pub fn forward(&self, x: &Tensor, residual: Option<&Tensor>, then: Then<'_>) -> Result<Tensor> {
         let mut shape = x.dims().to_vec();
-        let (inputs, outputs) = self.weight.dims2()?;
+        let (inputs, outputs) = self.weight.sizes()?;
         if let Some(last) = shape.last_mut() {
             *last = outputs;
         }
-        let used = [Some(x), residual, Some(&self.weight), Some(&self.bias)];
+        let used = [Some(x), residual, self.weight.tensor(), Some(&self.bias)];
         if own(&used.into_iter().flatten().collect::<Vec<_>>()) {
             let x = x.contiguous()?;
             let residual = residual.map(Tensor::contiguous).transpose()?;
@@ -71,7 +106,7 @@ impl Linear {
                 return Ok(Tensor::from_vec(out, shape, &Device::Cpu)?);
             }
         }
-        let mut y = x.broadcast_matmul(&self.weight)?.broadcast_add(&self.bias)?;
+        let mut y = x.broadcast_matmul(&self.weight.dense()?)?.broadcast_add(&self.bias)?;
         if let Some(residual) = residual {
             y = (y + residual)?;
         }
@@ -80,15 +115,16 @@ impl Linear {
 
     /// Adds x·W + b to `out` and finishes it in place.
     fn on_slices(&self, x: &Tensor, mut out: Vec<f32>, then: &Then<'_>) -> Option<Vec<f32>> {
-        let (inputs, outputs) = self.weight.dims2().ok()?;
+        let (inputs, outputs) = self.weight.sizes().ok()?;
         on_slice(&self.bias, |bias| rows::add_to_rows(&mut out, bias))?;
-        on_slice(x, |x| {
-            on_slice(&self.weight, |weight| {
+        on_slice(x, |x| match &self.weight {
+            Weight::Stored(stored) => stored.add_product(&mut out, x, 1.0).ok(),
+            Weight::Dense(weight) => on_slice(weight, |weight| {
                 let factors = (View::rows(x, inputs), View::rows(weight, outputs));
                 let sizes = Sizes { m: out.len() / outputs.max(1), k: inputs, n: outputs };
                 let threads = rayon::current_num_threads();
                 matmul(&mut out, outputs, true, factors, sizes, 1.0, threads);
-            })
+            }),
         })??;
         match then {
             Then::Nothing => Some(()),

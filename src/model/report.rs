@@ -64,10 +64,10 @@ impl Report {
     /// Of a checkpoint whose family or sizes are not known: what its files hold.
     fn of_files(files: &ModelFiles, checkpoint: &Checkpoint) -> Self {
         let mut dtypes: Vec<String> =
-            checkpoint.tensors().map(|(one, _)| format!("{:?}", one.dtype)).collect();
+            checkpoint.tensors().map(|(_, one, _)| format!("{:?}", one.dtype)).collect();
         dtypes.sort();
         dtypes.dedup();
-        let sizes = checkpoint.tensors().map(|(one, _)| one.shape.iter().product::<usize>());
+        let sizes = checkpoint.tensors().map(|(_, one, _)| one.shape.iter().product::<usize>());
         Self {
             name: files.name.clone(),
             revision: files.revision.clone(),
@@ -108,9 +108,7 @@ impl Inspection {
                 (checkpoint.map(|checkpoint| Report::of_files(files, &checkpoint)), None)
             }
         };
-        let there = files.tokenizer.any();
-        let tokenizer = there.then(|| Tokenizer::open(&files.tokenizer)).transpose();
-        let tokenizer = tokenizer.map_err(keep).ok().flatten();
+        let tokenizer = Tokenizer::find(&files.tokenizer).map_err(keep).ok().flatten();
         problems.extend(report.iter().flat_map(|report| report.missing.iter().cloned()));
         Self { report, config, tokenizer, problems }
     }
@@ -140,6 +138,9 @@ fn survey(files: &ModelFiles, options: &LoadOptions) -> Result<Model> {
 
 fn naming(weights: &Weights, prefix: &str) -> String {
     let raw = |test: &dyn Fn(&str) -> bool| weights.tensors().any(|(_, one)| test(&one.raw));
+    if raw(&|name| name.starts_with("blk.")) {
+        return "llama.cpp's".into();
+    }
     let prefixed = match !prefix.is_empty() && raw(&|name| name.starts_with(prefix)) {
         true => format!("`{prefix}` prefix"),
         false => "no prefix".to_string(),

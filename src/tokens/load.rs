@@ -10,7 +10,7 @@ use tokenizers::{
 
 use super::class::{self, Class, Pieces, SPECIAL, Vocabulary};
 use super::settings::Settings;
-use super::{byte_level, charsmap, marian, pieces, wordpiece};
+use super::{byte_level, charsmap, gguf, marian, pieces, wordpiece};
 use crate::error::{Error, Result};
 use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
@@ -43,6 +43,11 @@ pub(super) struct Loaded {
 }
 
 pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
+    if let Some(asset) = &files.gguf {
+        return gguf::open(asset)?.ok_or_else(|| {
+            Error::checkpoint(asset.path(), "holds no tokenizer: give one with --tokenizer")
+        });
+    }
     let mut settings = Settings::read(files)?;
     let mut notes = Vec::new();
     let inner = match &files.json {
@@ -275,7 +280,7 @@ fn usual(key: &str) -> [&'static str; 2] {
     }
 }
 
-fn special(inner: &Inner, settings: &Settings) -> Special {
+pub(super) fn special(inner: &Inner, settings: &Settings) -> Special {
     let id = |key: &str| match settings.name(key) {
         Some(name) => inner.token_to_id(&name),
         None if settings.class.is_some() => None,

@@ -26,6 +26,7 @@ mod continued;
 mod decode;
 mod display;
 mod encoding;
+pub(crate) mod gguf;
 mod given;
 mod input;
 mod kind;

@@ -3,7 +3,7 @@
 use super::input::{Input, join, not_blank, place};
 use super::kind::{self, Behaviour, Kind};
 use super::words;
-use super::{Encoding, Limit, Token, display, load, marian};
+use super::{Encoding, Limit, Token, display, gguf, load, marian};
 use crate::error::{Error, Result};
 use crate::hub::TokenizerFiles;
 
@@ -22,7 +22,7 @@ pub struct Tokenizer {
 impl Tokenizer {
     /// Opens a tokenizer from `tokenizer.json`, or else from `vocab.txt`, from `vocab.json` with
     /// `merges.txt` or `source.spm`, or from a SentencePiece model, with what `tokenizer_config.json` and the
-    /// model's `config.json` say of its class. Padding and truncation that `tokenizer.json` asks
+    /// model's `config.json` say of its class; or from the metadata of a GGUF file. Padding and truncation that `tokenizer.json` asks
     /// for are switched off.
     ///
     /// # Errors
@@ -30,6 +30,17 @@ impl Tokenizer {
     /// [`Error::Io`] when one cannot be read.
     pub fn open(files: &TokenizerFiles) -> Result<Self> {
         load::open(files).map(Self::of)
+    }
+
+    /// The tokenizer of a model's files, where they hold one.
+    ///
+    /// # Errors
+    /// Those of [`Tokenizer::open`].
+    pub fn find(files: &TokenizerFiles) -> Result<Option<Self>> {
+        match &files.gguf {
+            Some(asset) => Ok(gguf::open(asset)?.map(Self::of)),
+            None => files.any().then(|| Self::open(files)).transpose(),
+        }
     }
 
     fn of(loaded: load::Loaded) -> Self {

@@ -1,5 +1,6 @@
 //! Weights files → tensors under the names that the files give them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::ops::Range;
@@ -7,24 +8,38 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use safetensors::{SafeTensorError, SafeTensors};
 
+use super::convert::Storage;
+use super::gguf;
 use super::map::Bytes;
 use super::pickle::{self, Place};
 use super::{File, Weights};
 use crate::error::{Error, Result};
-use crate::hub::ModelFiles;
-use crate::hub::local::{LFS_POINTER, is_lfs_pointer, is_pickle};
+use crate::hub::local::{LFS_POINTER, is_gguf, is_lfs_pointer, is_pickle};
+use crate::hub::{Asset, ModelFiles};
 
 /// One tensor of a file, not yet read.
 pub(crate) struct Stored {
     /// Its name in the file.
     pub raw: String,
     pub shape: Vec<usize>,
-    pub dtype: Dtype,
+    pub dtype: Storage,
     pub(super) file: usize,
     pub(super) range: Range<usize>,
+    /// Width of the heads whose rows the file has in pairs.
+    paired: Option<usize>,
     pub(super) used: AtomicBool,
+}
+
+impl Stored {
+    /// Its bytes, from those in the file, with rows in the order that models expect.
+    pub fn in_order<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match (self.paired, self.shape.first()) {
+            (Some(head_dim), Some(&rows)) => Cow::Owned(gguf::unpaired(bytes, rows, head_dim)),
+            _ => Cow::Borrowed(bytes),
+        }
+    }
 }
 
 /// The tensors of a checkpoint under the names that its files give them.
@@ -32,6 +47,8 @@ pub(crate) struct Checkpoint {
     files: Vec<File>,
     tensors: BTreeMap<String, Stored>,
     notes: Vec<String>,
+    /// The configuration, where it is in the file of the weights.
+    config: Option<Vec<u8>>,
     survey: bool,
 }
 
@@ -42,13 +59,19 @@ impl Checkpoint {
     /// [`Error::Checkpoint`] for a file that is not whole, for a pickle of anything but tensors,
     /// and for a tensor that two shards hold.
     pub fn open(files: &ModelFiles) -> Result<Self> {
-        let (tensors, notes) = (BTreeMap::new(), Vec::new());
-        let mut checkpoint = Self { files: Vec::new(), tensors, notes, survey: false };
+        let mut checkpoint = Self {
+            files: Vec::new(),
+            tensors: BTreeMap::new(),
+            notes: Vec::new(),
+            config: None,
+            survey: false,
+        };
         for asset in &files.weights {
-            let bytes = Bytes::open(asset)?;
-            match is_pickle(asset.path()) {
-                true => checkpoint.add_pickle(asset.path(), bytes)?,
-                false => checkpoint.add(asset.path(), bytes)?,
+            let (path, bytes) = (asset.path(), Bytes::open(asset)?);
+            match (is_gguf(path), is_pickle(path)) {
+                (true, _) => checkpoint.add_gguf(asset, bytes)?,
+                (_, true) => checkpoint.add_pickle(path, bytes)?,
+                _ => checkpoint.add(path, bytes)?,
             }
         }
         Ok(checkpoint)
@@ -67,7 +90,8 @@ impl Checkpoint {
         for (raw, info) in metadata.tensors() {
             let (from, to) = info.data_offsets;
             let range = header + 8 + from..header + 8 + to;
-            self.insert(raw, info.shape.clone(), info.dtype, (file, range))?;
+            let dtype = Storage::Plain(info.dtype);
+            self.insert(raw, info.shape.clone(), dtype, (file, range))?;
         }
         Ok(())
     }
@@ -88,7 +112,30 @@ impl Checkpoint {
                     (self.push(path, Bytes::Owned(bytes)), 0..length)
                 }
             };
-            self.insert(one.name, one.shape, one.dtype, at)?;
+            self.insert(one.name, one.shape, Storage::Plain(one.dtype), at)?;
+        }
+        Ok(())
+    }
+
+    fn add_gguf(&mut self, asset: &Asset, bytes: Bytes) -> Result<()> {
+        if is_lfs_pointer(bytes.slice()) {
+            return Err(Error::checkpoint(asset.path(), LFS_POINTER));
+        }
+        let found = gguf::read(asset, &bytes)?;
+        self.notes.extend(found.notes);
+        self.config = Some(found.config);
+        let file = self.push(asset.path(), bytes);
+        for one in found.tensors {
+            let stored = Stored {
+                raw: one.raw,
+                shape: one.shape,
+                dtype: one.storage,
+                file,
+                range: one.range,
+                paired: one.paired,
+                used: AtomicBool::new(false),
+            };
+            self.put(one.name, stored)?;
         }
         Ok(())
     }
@@ -102,12 +149,17 @@ impl Checkpoint {
         &mut self,
         raw: String,
         shape: Vec<usize>,
-        dtype: Dtype,
+        dtype: Storage,
         (file, range): (usize, Range<usize>),
     ) -> Result<()> {
-        let used = AtomicBool::new(false);
-        let stored = Stored { raw: raw.clone(), shape, dtype, file, range, used };
-        match self.tensors.entry(raw) {
+        let (paired, used) = (None, AtomicBool::new(false));
+        let stored = Stored { raw: raw.clone(), shape, dtype, file, range, paired, used };
+        self.put(raw, stored)
+    }
+
+    fn put(&mut self, name: String, stored: Stored) -> Result<()> {
+        let file = stored.file;
+        match self.tensors.entry(name) {
             Slot::Vacant(slot) => slot.insert(stored),
             Slot::Occupied(slot) => {
                 let (path, first) = (&self.files[file].0, &self.files[slot.get().file].0);
@@ -121,14 +173,20 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Names as the files give them.
+    /// Names as the files give them, of a GGUF file as transformers would.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// Everything with its bytes: row order, little-endian.
-    pub fn tensors(&self) -> impl Iterator<Item = (&Stored, &[u8])> {
-        self.tensors.values().map(|one| (one, &self.files[one.file].1.slice()[one.range.clone()]))
+    /// Everything by its name, with its bytes in the file.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &Stored, &[u8])> {
+        let bytes = |one: &Stored| &self.files[one.file].1.slice()[one.range.clone()];
+        self.tensors.iter().map(move |(name, one)| (name.as_str(), one, bytes(one)))
+    }
+
+    /// The configuration that is in the file of the weights, with that file's path.
+    pub fn config(&self) -> Option<(&Path, &[u8])> {
+        self.config.as_deref().map(|config| (self.path(), config))
     }
 
     /// What was left aside, one sentence each.

@@ -1,8 +1,29 @@
 //! Stored numbers → f32, row by row and straight into their final layout.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use candle_core::CpuStorage;
+use candle_core::quantized::GgmlDType;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use safetensors::Dtype;
+
+/// How a file stores a tensor's numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Storage {
+    /// One by one, as safetensors names the type.
+    Plain(Dtype),
+    /// In blocks of 32 or 256 with a scale each, as ggml names the type.
+    Blocks(GgmlDType),
+}
+
+/// The name of the type in its format, such as `F16` or `Q4_K`.
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&super::gguf::name(*self))
+    }
+}
 
 /// Storage of a tensor's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,31 +32,36 @@ pub(crate) enum Number {
     Bf16,
     F32,
     F64,
+    /// Decoded block by block; rows are whole blocks.
+    Blocks(GgmlDType),
 }
 
 impl Number {
-    /// The type by its name in safetensors; `None` for whole numbers and others.
-    pub fn of(dtype: Dtype) -> Option<Self> {
-        match dtype {
-            Dtype::F16 => Some(Self::F16),
-            Dtype::BF16 => Some(Self::Bf16),
-            Dtype::F32 => Some(Self::F32),
-            Dtype::F64 => Some(Self::F64),
-            _ => None,
+    /// The type of a storage; `None` for whole numbers and others.
+    pub fn of(storage: Storage) -> Option<Self> {
+        match storage {
+            Storage::Plain(Dtype::F16) => Some(Self::F16),
+            Storage::Plain(Dtype::BF16) => Some(Self::Bf16),
+            Storage::Plain(Dtype::F32) => Some(Self::F32),
+            Storage::Plain(Dtype::F64) => Some(Self::F64),
+            Storage::Plain(_) => None,
+            Storage::Blocks(kind) => Some(Self::Blocks(kind)),
         }
     }
 
-    pub fn size(self) -> usize {
+    /// Bytes of so many numbers.
+    pub fn span(self, count: usize) -> usize {
         match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
+            Self::F16 | Self::Bf16 => count * 2,
+            Self::F32 => count * 4,
+            Self::F64 => count * 8,
+            Self::Blocks(kind) => count / kind.block_size() * kind.type_size(),
         }
     }
 
     /// Converts `out.len()` numbers from the start of `bytes`.
     pub fn decode(self, bytes: &[u8], out: &mut [f32]) {
-        let bytes = &bytes[..out.len() * self.size()];
+        let bytes = &bytes[..self.span(out.len())];
         match self {
             Self::F32 => each::<4>(bytes, out, f32::from_le_bytes),
             Self::F64 => each::<8>(bytes, out, |b| f64::from_le_bytes(b) as f32),
@@ -48,6 +74,7 @@ impl Number {
                 }
                 _ => each::<2>(bytes, out, |b| f16::from_le_bytes(b).to_f32()),
             },
+            Self::Blocks(kind) => blocks(kind, bytes, out),
         }
     }
 
@@ -64,7 +91,7 @@ impl Number {
         let mut block = vec![0.0f32; BLOCK * cols];
         for first in (0..rows).step_by(BLOCK) {
             let count = BLOCK.min(rows - first);
-            self.decode(&bytes[first * cols * self.size()..], &mut block[..count * cols]);
+            self.decode(&bytes[self.span(first * cols)..], &mut block[..count * cols]);
             for c in 0..cols {
                 let line = &mut out[c * stride + first..][..count];
                 for (r, x) in line.iter_mut().enumerate() {
@@ -78,6 +105,30 @@ impl Number {
 fn each<const N: usize>(bytes: &[u8], out: &mut [f32], read: impl Fn([u8; N]) -> f32) {
     for (chunk, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
         *x = read(*chunk);
+    }
+}
+
+/// ggml's blocks by candle's decoders, a few thousand numbers at a time.
+fn blocks(kind: GgmlDType, bytes: &[u8], out: &mut [f32]) {
+    const BLOCKS: usize = 64;
+    let (numbers, size) = (BLOCKS * kind.block_size(), BLOCKS * kind.type_size());
+    for (bytes, out) in bytes.chunks(size).zip(out.chunks_mut(numbers)) {
+        // candle insists on the alignment of what is in a block
+        let mut moved: Vec<u64> = Vec::new();
+        let bytes = match bytes.as_ptr().align_offset(align_of::<u64>()) {
+            0 => bytes,
+            _ => {
+                moved.resize(bytes.len().div_ceil(8), 0);
+                let room = &mut bytemuck::cast_slice_mut(&mut moved)[..bytes.len()];
+                room.copy_from_slice(bytes);
+                &*room
+            }
+        };
+        if let Ok(CpuStorage::F32(values)) =
+            kind.from_data(Cow::Borrowed(bytes)).dequantize(out.len())
+        {
+            out.copy_from_slice(&values);
+        }
     }
 }
 

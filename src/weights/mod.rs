@@ -2,10 +2,12 @@
 
 mod checkpoint;
 mod convert;
+mod gguf;
 mod map;
 mod pickle;
 mod table;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 pub(crate) use checkpoint::{Checkpoint, Stored};
-pub(crate) use convert::Number;
+pub(crate) use convert::{Number, Storage};
 use map::Bytes;
 pub(crate) use table::Table;
 
@@ -156,8 +158,14 @@ impl Weights {
         self.find(name, want).map(|_| ())
     }
 
-    fn bytes(&self, stored: &Stored) -> &[u8] {
-        &self.files[stored.file].1.slice()[stored.range.clone()]
+    fn bytes(&self, stored: &Stored) -> Cow<'_, [u8]> {
+        stored.in_order(&self.files[stored.file].1.slice()[stored.range.clone()])
+    }
+
+    /// Whether a tensor is stored in blocks that are decoded as they are read.
+    pub fn in_blocks(&self, name: &str) -> bool {
+        let stored = self.tensors.get(name);
+        stored.is_some_and(|stored| matches!(stored.dtype, Storage::Blocks(_)))
     }
 
     /// A tensor of any shape as stored.
@@ -165,7 +173,7 @@ impl Weights {
         let found = self.find(name, want)?;
         let mut out = vec![0.0; want.iter().product()];
         if let Some((stored, number)) = found {
-            number.decode(self.bytes(stored), &mut out);
+            number.decode(&self.bytes(stored), &mut out);
         }
         Ok(out)
     }
@@ -191,7 +199,7 @@ impl Weights {
     ) -> Result<()> {
         let found = self.find(name, &[rows, cols])?;
         if let Some((stored, number)) = found.filter(|_| rows > 0 && cols > 0) {
-            number.decode_turned(self.bytes(stored), (rows, cols), &mut out[first..], stride);
+            number.decode_turned(&self.bytes(stored), (rows, cols), &mut out[first..], stride);
         }
         Ok(())
     }
@@ -202,6 +210,10 @@ impl Weights {
             let bytes = Arc::new(Bytes::Nothing);
             return Ok(Table { bytes, range: 0..0, number: Number::F32, rows, cols });
         };
+        if let Cow::Owned(bytes) = self.bytes(stored) {
+            let (range, bytes) = (0..bytes.len(), Arc::new(Bytes::Owned(bytes)));
+            return Ok(Table { bytes, range, number, rows, cols });
+        }
         let bytes = Arc::clone(&self.files[stored.file].1);
         Ok(Table { bytes, range: stored.range.clone(), number, rows, cols })
     }

@@ -62,7 +62,7 @@ impl Table {
         if let Bytes::Nothing = *self.bytes {
             return Ok(());
         }
-        let at = self.range.start + first * self.cols * self.number.size();
+        let at = self.range.start + self.number.span(first * self.cols);
         self.number.decode(&self.bytes.slice()[at..self.range.end], out);
         Ok(())
     }

@@ -10,8 +10,9 @@ use super::attention::Attention;
 use super::block::{Block, Convolve, Mlp};
 use super::embed::Embeddings;
 use super::layers::Layers;
-use super::ops::{Linear, Norm};
+use super::ops::{Linear, Norm, Weight};
 use super::rotary::Rotary;
+use super::stored::Stored;
 use crate::config::{Config, NormKind, NormOrder};
 use crate::error::Result;
 use crate::family::Family;
@@ -84,6 +85,14 @@ impl<'a> Loader<'a> {
         for (name, outputs) in parts {
             self.weights.expect(&format!("{name}.weight"), &self.stored(inputs, *outputs))?;
         }
+        if let Some(stored) = self.stored_maps(parts, inputs)? {
+            let bias = |(name, outputs): &(String, usize)| {
+                self.bias(&format!("{name}.bias"), *outputs, optional_bias)
+            };
+            let bias = parts.iter().map(bias).collect::<Result<Vec<_>>>()?.concat();
+            let bias = self.tensor(bias, &[stored.sizes().1])?;
+            return Ok(Linear { weight: Weight::Stored(stored), bias });
+        }
         let all = parts.iter().map(|(_, outputs)| outputs).sum();
         let mut weight = vec![0.0; inputs * all];
         let mut bias = Vec::with_capacity(all);
@@ -105,9 +114,23 @@ impl<'a> Loader<'a> {
             bias.extend(self.bias(&format!("{name}.bias"), *outputs, optional_bias)?);
         }
         Ok(Linear {
-            weight: self.tensor(weight, &[inputs, all])?,
+            weight: Weight::Dense(self.tensor(weight, &[inputs, all])?),
             bias: self.tensor(bias, &[all])?,
         })
+    }
+
+    /// The same maps as they are stored, where that is in blocks that the CPU decodes as it
+    /// multiplies.
+    fn stored_maps(&self, parts: &[(String, usize)], inputs: usize) -> Result<Option<Stored>> {
+        let weight = |name: &str| format!("{name}.weight");
+        let blocks = parts.iter().any(|(name, _)| self.weights.in_blocks(&weight(name)));
+        if !blocks || self.turned || !matches!(self.device, Device::Cpu) {
+            return Ok(None);
+        }
+        let table =
+            |(name, outputs): &(String, usize)| self.weights.table(&weight(name), *outputs, inputs);
+        let tables = parts.iter().map(table).collect::<Result<Vec<_>>>()?;
+        Ok(Some(Stored::new(tables, inputs)))
     }
 
     /// The shape in which a map is stored.
