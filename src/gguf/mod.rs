@@ -72,7 +72,7 @@ impl Header {
         reader.expect(pairs.saturating_mul(13).saturating_add(tensors.saturating_mul(24)))?;
         let mut metadata = BTreeMap::new();
         for _ in 0..pairs {
-            let key = reader.text()?;
+            let key = reader.name()?;
             let kind = reader.u32()?;
             let value = Value::read(reader, kind, true).map_err(|why| format!("`{key}`: {why}"))?;
             if metadata.contains_key(&key) {
@@ -167,7 +167,7 @@ fn begin(reader: &mut Reader<impl std::io::Read>) -> Result<(), String> {
 }
 
 fn place(reader: &mut Reader<impl std::io::Read>) -> Result<Place, String> {
-    let name = reader.text()?;
+    let name = reader.name()?;
     let axes = reader.u32()?;
     if axes > 4 {
         return Err(format!("tensor `{name}` has {axes} axes, expected at most 4"));

@@ -60,6 +60,16 @@ impl<R: Read> Reader<R> {
         self.array().map(u64::from_le_bytes)
     }
 
+    /// A text that messages may show: short and in one line.
+    pub fn name(&mut self) -> Result<String, String> {
+        let at = self.position;
+        let name = self.text()?;
+        match name.len() > 256 || name.chars().any(char::is_control) {
+            true => Err(format!("damaged: expected a name at byte {at}")),
+            false => Ok(name),
+        }
+    }
+
     /// A length and as many bytes; what is not UTF-8 in them is replaced.
     pub fn text(&mut self) -> Result<String, String> {
         let length = self.u64()?;

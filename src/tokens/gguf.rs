@@ -167,6 +167,13 @@ fn id(header: &Header, key: &str, usual: Option<u32>) -> Result<Option<u32>> {
     id.map(Some).ok_or_else(|| header.wrong(&key, "a token id", header.get(&key)))
 }
 
+/// What is wrong, in one line, whatever piece it shows.
+fn failed(header: &Header, why: &str) -> Error {
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    let why: String = why.chars().map(shown).take(200).collect();
+    Error::checkpoint(header.path(), format!("the tokenizer in it: {why}"))
+}
+
 /// Names the special tokens that the file gives ids to.
 fn name_special(
     header: &Header,
@@ -199,7 +206,7 @@ fn name_special(
 
 /// Byte-level BPE.
 fn byte_level(header: &Header, settings: &mut Settings) -> Result<Inner> {
-    let failed = |why: tokenizers::Error| Error::checkpoint(header.path(), why.to_string());
+    let failed = |why: tokenizers::Error| failed(header, &why.to_string());
     let pieces = vocabulary(header)?;
     name_special(header, &pieces, [None; 3], settings)?;
     let key = "tokenizer.ggml.pre";
@@ -269,7 +276,7 @@ impl How {
 
 /// SentencePiece's BPE, by the scores of its pieces.
 fn pieces(header: &Header, settings: &mut Settings) -> Result<Inner> {
-    let failed = |why: String| Error::checkpoint(header.path(), why);
+    let failed = |why: String| failed(header, &why);
     let pieces = vocabulary(header)?;
     name_special(header, &pieces, [Some(1), Some(2), Some(0)], settings)?;
     settings.add_bos = true;

@@ -1,6 +1,7 @@
 //! What several test files share: the golden checkpoints and comparing tensors.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod gguf;
 pub mod kinds;
 pub mod variant;
 
