@@ -298,7 +298,10 @@ fn pieces(header: &Header, settings: &mut Settings) -> Result<Inner> {
     };
     let prefix = normalizer.dummy_prefix();
     let model = Model { pieces, trainer: Some(trainer), normalizer: Some(normalizer) };
-    let (mut inner, extra) = own_pieces::build(&model, settings).map_err(failed)?;
+    let (mut inner, mut extra) = own_pieces::build(&model, settings).map_err(failed)?;
+    // SentencePiece itself never takes a typed `<unk>` for the token, llama.cpp does
+    let unknown = model.pieces.iter().filter(|piece| piece.kind() == UNKNOWN);
+    extra.extend(unknown.map(|piece| AddedToken::from(piece.piece(), true).normalized(false)));
     inner.add_tokens(extra).map_err(|why| failed(why.to_string()))?;
     let space = Replace::new("▁", " ").map_err(|why| failed(why.to_string()))?;
     let mut steps = vec![space.into(), ByteFallback::default().into(), Fuse::default().into()];
