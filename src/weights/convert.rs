@@ -1,13 +1,13 @@
 //! Stored numbers → f32, row by row and straight into their final layout.
 
-use std::borrow::Cow;
 use std::fmt;
 
-use candle_core::CpuStorage;
 use candle_core::quantized::GgmlDType;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use safetensors::Dtype;
+
+use super::blocks;
 
 /// How a file stores a tensor's numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Number {
                 }
                 _ => each::<2>(bytes, out, |b| f16::from_le_bytes(b).to_f32()),
             },
-            Self::Blocks(kind) => blocks(kind, bytes, out),
+            Self::Blocks(kind) => blocks::decode(kind, bytes, out),
         }
     }
 
@@ -105,30 +105,6 @@ impl Number {
 fn each<const N: usize>(bytes: &[u8], out: &mut [f32], read: impl Fn([u8; N]) -> f32) {
     for (chunk, x) in bytes.as_chunks::<N>().0.iter().zip(out) {
         *x = read(*chunk);
-    }
-}
-
-/// ggml's blocks by candle's decoders, a few thousand numbers at a time.
-fn blocks(kind: GgmlDType, bytes: &[u8], out: &mut [f32]) {
-    const BLOCKS: usize = 64;
-    let (numbers, size) = (BLOCKS * kind.block_size(), BLOCKS * kind.type_size());
-    for (bytes, out) in bytes.chunks(size).zip(out.chunks_mut(numbers)) {
-        // candle insists on the alignment of what is in a block
-        let mut moved: Vec<u64> = Vec::new();
-        let bytes = match bytes.as_ptr().align_offset(align_of::<u64>()) {
-            0 => bytes,
-            _ => {
-                moved.resize(bytes.len().div_ceil(8), 0);
-                let room = &mut bytemuck::cast_slice_mut(&mut moved)[..bytes.len()];
-                room.copy_from_slice(bytes);
-                &*room
-            }
-        };
-        if let Ok(CpuStorage::F32(values)) =
-            kind.from_data(Cow::Borrowed(bytes)).dequantize(out.len())
-        {
-            out.copy_from_slice(&values);
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Weight files → tensors under canonical names, every one accounted for.
 
+mod blocks;
 mod checkpoint;
 mod convert;
 mod gguf;
