@@ -5,6 +5,7 @@
 //! manifest of ours is left alone unless forced. Every file is written aside and renamed.
 
 mod manifest;
+mod page;
 mod slug;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 pub use manifest::{Manifest, is_own_name};
+pub use page::PageFile;
 pub use slug::{hash8, slug};
 
 use crate::error::{Error, Result};

@@ -8,6 +8,7 @@ mod convert;
 mod export;
 mod fill;
 mod generate;
+mod html;
 mod inspect;
 mod lines;
 mod parts;
@@ -59,6 +60,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Export(args) => {
             Some(("attnviz export", args.input.text.as_ref(), &args.input.loose))
         }
+        Command::Html(args) => Some(("attnviz html", args.input.text.as_ref(), &args.input.loose)),
         _ => None,
     };
     if let Some((program, text, loose)) = given {
@@ -69,6 +71,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::View(args) => view::run(&args, &console),
         Command::Fill(args) => fill::run(&args, &console),
         Command::Generate(args) => generate::run(&args, &console),
+        Command::Html(args) => html::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
         Command::Convert(args) => convert::run(args, &console),

@@ -23,6 +23,7 @@ impl Sheet {
         layers: &[usize],
         config: &Config,
     ) -> Result<Self> {
+        let config = config.of(stack);
         let heads: Vec<Head> = self.attention.heads.iter().map(|one| one.head).collect();
         for head in heads.into_iter().filter(|head| layers.contains(&head.layer)) {
             let kept = |site| trace.get(stack, head.layer, site);
@@ -32,18 +33,14 @@ impl Sheet {
                 continue;
             };
             let (rows, columns) = (self.attention.queries.len(), self.attention.keys.len());
-            let Some(place) = place(query, head.head) else { continue };
-            // several query heads may share a key head
-            let group = match key.tensor.dim(1)? == query.tensor.dim(1)? {
-                true => place,
-                false => place * key.tensor.dim(1)? / query.tensor.dim(1)?.max(1),
-            };
+            let at = |kept| place(kept, head.head);
+            let (Some(q), Some(k), Some(s)) = (at(query), at(key), at(scores)) else { continue };
             self.neurons.push(Neurons {
                 head,
-                query: matrix(&query.tensor, (example, place), (rows, config.head_dim))?,
-                key: matrix(&key.tensor, (example, group), (columns, config.head_dim))?,
+                query: matrix(&query.tensor, (example, q), (rows, config.head_dim))?,
+                key: matrix(&key.tensor, (example, k), (columns, config.head_dim))?,
                 factor: config.of(stack).score_scales.get(head.layer).copied().unwrap_or(1.0),
-                scores: matrix(&scores.tensor, (example, place), (rows, columns))?,
+                scores: matrix(&scores.tensor, (example, s), (rows, columns))?,
             });
         }
         Ok(self)

@@ -2,6 +2,7 @@
 
 mod fill;
 mod generate;
+mod html;
 mod input;
 mod model;
 mod picture;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use fill::FillArgs;
 pub use generate::GenerateArgs;
+pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
 pub use picture::{ChoiceArgs, Given, PictureArgs};
@@ -33,6 +35,7 @@ Examples:
   attnviz --file texts.txt --batch-size 16
   attnviz --attention weights.npz --tokens tokens.json
   attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
+  attnviz html --pair \"A man is eating.\" \"Someone eats.\" --neuron 3
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
   attnviz convert bert-base-chinese ./bert-base-chinese --dtype f16
@@ -69,6 +72,9 @@ pub enum Command {
     /// Go on from a prompt, token by token, and see what each token attended to
     #[command(arg_required_else_help = true, after_help = generate::NOTES)]
     Generate(Box<GenerateArgs>),
+    /// Write one offline page to look at the heads in: lines, heatmaps, neurons, flow
+    #[command(arg_required_else_help = true)]
+    Html(Box<HtmlArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
@@ -91,6 +97,7 @@ impl Command {
             Self::View(args) => args.talk,
             Self::Fill(args) => args.talk,
             Self::Generate(args) => args.talk,
+            Self::Html(args) => args.talk,
             Self::Export(args) => args.talk,
             Self::Inspect(args) => args.talk,
             Self::Convert(args) => args.talk,

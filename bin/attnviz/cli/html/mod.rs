@@ -1,0 +1,182 @@
+//! `attnviz html`: one offline page per text.
+
+mod many;
+mod side;
+
+use std::path::Path;
+
+use attnviz::output::{PageFile, hash8, prove_writable, slug};
+use attnviz::picture::page::{Options, Page, Rendered, Side, render};
+use attnviz::tokens::Input;
+use attnviz::{Error, Model, Result};
+use serde_json::{Value, json};
+
+use super::args::{HtmlArgs, ModelArgs};
+use super::console::{Console, one_line};
+use super::lines::Given;
+use super::report::many as count;
+use super::{session, view};
+use side::{Chosen, Read};
+
+pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
+    let named = check_out(args)?;
+    if args.many.file.is_some() {
+        return many::run(args, console);
+    }
+    let input = session::input(&args.input)?;
+    let (model, _) = session::open(&args.model, &args.run, console)?;
+    let encode = |input: &Input| session::encode_given(&model, input, &args.input, &args.run);
+    let read = Read::new(&model, &input, encode)?;
+    let chosen = Chosen::new(args, &model)?;
+    let first = chosen.side(&model, &read)?;
+    let (second, about) = second(args, &input, console)?.unzip();
+    let mut notes = session::token_notes(&read.encoding);
+    notes.iter().for_each(|note| console.note(note));
+    notes.extend(second.iter().flat_map(|(_, notes): &(Side, Vec<String>)| notes.clone()));
+    let page = Page {
+        title: title(&input, args.compare.as_deref()),
+        sides: std::iter::once(first).chain(second.map(|(side, _)| side)).collect(),
+        notes,
+        compared_layers: chosen.compared,
+    };
+    let source =
+        json!([model.report().name, model.report().revision, view::as_json(&input), about]);
+    let (file, options) = target(args, named, &read.name(), &source)?;
+    let written = write(&page, &options, &file)?;
+    let told = told(&page, &written, &file);
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => format!("{:#}\n", told.json),
+        (_, true) => format!("{}\n", told.path),
+        _ => format!("{}\n", told.line),
+    });
+    Ok(0)
+}
+
+/// Whether `--out` names a file; proves that it can be written before any heavy work.
+fn check_out(args: &HtmlArgs) -> Result<bool> {
+    let end = args.out.extension().and_then(|end| end.to_str());
+    let named = matches!(end, Some("html" | "htm")) && !args.out.is_dir();
+    match (named, args.many.file.is_some()) {
+        (true, true) => Err(Error::Usage {
+            flag: "--out".into(),
+            want: "a folder, for --file gives a page per text".into(),
+            found: args.out.display().to_string(),
+        }),
+        (true, false) => PageFile::new(&args.out, args.force).map(|_| true),
+        (false, _) => prove_writable(&args.out).map(|()| false),
+    }
+}
+
+/// The other side, with what to say about it and what names it.
+fn second(
+    args: &HtmlArgs,
+    input: &Input,
+    console: &Console,
+) -> Result<Option<((Side, Vec<String>), Value)>> {
+    let (model_args, other) = match (&args.compare, &args.compare_model) {
+        (Some(text), _) => (args.model.clone(), Input::Text(text.clone())),
+        (None, Some(model)) => {
+            let other = ModelArgs { model: Some(model.clone()), ..ModelArgs::default() };
+            (other, input.clone())
+        }
+        (None, None) => return Ok(None),
+    };
+    let (model, _) = session::open(&model_args, &args.run, console)?;
+    let read = Read::new(&model, &other, |input| session::encode(&model, input, &args.run))?;
+    let notes = session::token_notes(&read.encoding);
+    notes.iter().for_each(|note| console.note(note));
+    let side = Chosen::new(args, &model)?.side(&model, &read)?;
+    Ok(Some(((side, notes), json!([model.report().name, view::as_json(&other)]))))
+}
+
+/// What the page is called: its text.
+fn title(input: &Input, compare: Option<&str>) -> String {
+    let text = match input {
+        Input::Text(text) => text.clone(),
+        Input::Pair(a, b) => format!("{a} / {b}"),
+        Input::Words(words) | Input::Tokens(words) => words.join(" "),
+    };
+    match compare {
+        Some(other) => format!("{text} / {other}"),
+        None => text,
+    }
+}
+
+/// Where the page goes, and how it is written.
+fn target(args: &HtmlArgs, named: bool, text: &str, source: &Value) -> Result<(PageFile, Options)> {
+    let generator = format!("attnviz {} {}", env!("CARGO_PKG_VERSION"), hash8(&source.to_string()));
+    let file = match named {
+        true => PageFile::new(&args.out, args.force)?,
+        false => PageFile::claim(&args.out, &slug(text), &generator, args.force)?,
+    };
+    let options = Options {
+        exact: args.exact,
+        words: args.choice.words,
+        no_special: args.choice.no_special,
+        residual: args.residual,
+        view: args.view.into(),
+        generator,
+    };
+    Ok((file, options))
+}
+
+fn write(page: &Page, options: &Options, file: &PageFile) -> Result<Rendered> {
+    let rendered = render(page, options)?;
+    file.write(&rendered.html)?;
+    Ok(rendered)
+}
+
+/// What was written, for people and for machines.
+struct Told {
+    path: String,
+    line: String,
+    json: Value,
+}
+
+fn told(page: &Page, written: &Rendered, file: &PageFile) -> Told {
+    let path = display(file.path());
+    let bytes = written.html.len();
+    let size = match bytes {
+        0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    };
+    let sheets = page.sides.iter().flat_map(|side| &side.sheets);
+    let heads: usize = sheets.map(|sheet| sheet.attention.heads.len()).sum();
+    let line = format!(
+        "{path}: {}, {size}, weights within {:.1e}",
+        count(heads, "head"),
+        written.errors.weight
+    );
+    let models: Vec<&str> = page.sides.iter().map(|side| side.model.as_str()).collect();
+    let json = json!({
+        "file": path,
+        "models": models,
+        "heads": heads,
+        "bytes": bytes,
+        "largest_error": written.errors,
+        "notes": page.notes,
+    });
+    Told { path, line, json }
+}
+
+fn display(path: &Path) -> String {
+    one_line(&path.display().to_string())
+}
+
+/// A page of one side, for a line of a file.
+fn of_line(args: &HtmlArgs, model: &Model, chosen: &Chosen, given: &Given) -> Result<Told> {
+    let read = Read::new(model, &given.input, |input| {
+        let given = Given { input: input.clone(), spans: given.spans.clone() };
+        session::encode_line(model, &given, &args.run)
+    })?;
+    let page = Page {
+        notes: session::token_notes(&read.encoding),
+        compared_layers: chosen.compared,
+        ..Page::new(title(&given.input, None), chosen.side(model, &read)?)
+    };
+    let input = view::as_json(&given.input);
+    let source = json!([model.report().name, model.report().revision, input, null]);
+    let (file, options) = target(args, false, &read.name(), &source)?;
+    let written = write(&page, &options, &file)?;
+    Ok(told(&page, &written, &file))
+}
