@@ -78,7 +78,7 @@ class Controls {
     this.select(root, "stack", "Attention", () => page.sides[0].sheets.map((sheet, i) => [i, sheet.name]), () => page.sides[0].sheets.length > 1);
     this.select(root, "layer", "Layer", layers, oneLayer);
     this.select(root, "head", "Head", heads, (state) => state.view === "neuron" || (state.view === "matrix" && state.combine === "each"));
-    this.select(root, "combine", "Heads", () => [["each", "each"], ["mean", "mean"], ["max", "maximum"]], (state) => ["head", "matrix"].includes(state.view));
+    this.select(root, "combine", "Show", () => [["each", "each head"], ["mean", "their mean"], ["max", "their maximum"]], (state) => ["head", "matrix"].includes(state.view));
     this.select(root, "filter", "Pair", () => [["all", "all"], ["aa", "A → A"], ["bb", "B → B"], ["ab", "A → B"], ["ba", "B → A"]], (state, sheet) => isPair(sheet) && ["head", "matrix", "model"].includes(state.view));
     const compares = () => [["off", "off"], ...(page.sides.length > 1 ? [["side", "the other"]] : []), ["layer", "layer"]];
     this.select(root, "compare", "Compare", compares, (state, sheet) => ["head", "matrix", "flow"].includes(state.view) && (sheet.layers > 1 || page.sides.length > 1));

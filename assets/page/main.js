@@ -155,6 +155,7 @@ class App {
       this.view = new VIEW_CLASSES[state.view](this, root);
     }
     this.view.update();
+    document.getElementById("said").textContent = this.said();
     showTable(this);
     if (before !== state && before.view !== state.view) this.say("");
   }
@@ -167,6 +168,18 @@ class App {
     } catch {
       // a frame without an address of its own keeps no state
     }
+  }
+
+  // What was done to the weights that are shown.
+  said() {
+    const { state } = this;
+    const parts = [];
+    if (state.view !== "neuron" && state.words) parts.push("By words: sum over the pieces attended to, mean over the pieces attending.");
+    if (["head", "model", "matrix"].includes(state.view)) {
+      if (state.bare) parts.push("Special tokens hidden, rows scaled to sum to 1 again.");
+      if (state.least || state.most) parts.push("Weaker links are left out; what is shown keeps its weight.");
+    }
+    return parts.join(" ");
   }
 
   say(text) {

@@ -182,7 +182,7 @@ class SvgPen {
   cells(x, y, width, height, columns, rows, paint) {
     if (columns < 1 || rows < 1) return;
     this.add("image", {
-      x, y, width, height, preserveAspectRatio: "none", style: "image-rendering:pixelated",
+      x, y, width, height, preserveAspectRatio: "none", "image-rendering": "pixelated",
       href: cellImage(columns, rows, paint).toDataURL(),
     });
   }

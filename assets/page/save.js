@@ -6,7 +6,7 @@ const MARGIN = 16;
 // The pictures of the view under each other, with the page's title and what is shown over them.
 function sheetOf(app) {
   const pictures = app.view.pictures();
-  const head = [app.page.title, app.about()];
+  const head = [app.page.title, app.about(), app.said()].filter(Boolean);
   const width = Math.max(320, ...pictures.map((one) => one.width)) + 2 * MARGIN;
   let height = MARGIN + 22 * head.length + 8;
   for (const one of pictures) {
