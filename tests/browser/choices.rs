@@ -130,9 +130,10 @@ fn pairs_are_filtered_by_side() {
 #[ignore = "needs Chromium: apt-get install chromium"]
 fn every_view_is_saved_as_pixels_and_shapes() {
     let html = pages::program(&["The cat sat because it was tired", "--neuron", "0"]);
+    let page = Chromium::open(&html, "");
     for view in ["head", "model", "neuron", "matrix", "flow"] {
         let open = if view == "neuron" { "&open=2" } else { "" };
-        let page = Chromium::open(&html, &format!("view={view}{open}"));
+        page.go(&format!("view={view}{open}"));
         page.click("#png");
         let png = page.saved(&format!("attnviz-{view}.png"));
         let decoder = png::Decoder::new(std::io::Cursor::new(&png));

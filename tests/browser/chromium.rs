@@ -92,6 +92,12 @@ impl Chromium {
         self.call(Media(json!({ "features": features })));
     }
 
+    /// Another page in the same browser.
+    pub fn load(&self, html: &[u8], fragment: &str) {
+        fs::write(&self.page, html).expect("the page");
+        self.go(fragment);
+    }
+
     /// Loads the page anew with a fragment.
     pub fn go(&self, fragment: &str) {
         let hash = if fragment.is_empty() { String::new() } else { format!("#{fragment}") };
