@@ -111,6 +111,7 @@ fn gguf(path: &Path, name: &str) -> Result<ModelFiles> {
         name: name.to_owned(),
         revision: None,
         config: None,
+        generation: None,
         weights: vec![asset.clone()],
         index: None,
         tokenizer: TokenizerFiles { gguf: Some(asset), ..TokenizerFiles::default() },

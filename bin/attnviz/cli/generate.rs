@@ -1,17 +1,23 @@
 //! `attnviz generate`: a continuation, token by token.
 
 mod export;
+mod pictures;
 mod report;
 mod start;
 
 use std::ops::ControlFlow;
 
 use attnviz::decode::{Choice, End, Sampler, Stop, Until, Writer, Writing, Written};
-use attnviz::tokens::{DecodeStream, Encoding, Tokenizer};
+use attnviz::output::prove_writable;
+use attnviz::picture::TextEngine;
+use attnviz::tokens::{DecodeStream, Tokenizer};
 use attnviz::{Change, Error, Intervention, Keep, Model, Recorder, Result, Site, Stack};
 
 use super::args::GenerateArgs;
-use super::console::{Console, plain};
+use super::console::{Console, one_line, plain};
+use super::parts::Chosen;
+use super::pictures::Written as Drawn;
+use super::report::files;
 use super::session;
 use report::Report;
 use start::Begin;
@@ -25,6 +31,8 @@ pub struct Sample {
     pub writing: Writing,
     /// Text of each continuation, up to where it was stopped.
     pub texts: Vec<String>,
+    /// The pictures of it.
+    pub written: Option<Drawn>,
 }
 
 pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
@@ -33,11 +41,17 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
     args.sampling(&[]).check()?;
     let heat = heat(args.attn_temperature)?;
     let read = start::Read::new(args)?;
-    let (model, _) = session::open(&args.model, &args.run, console)?;
+    pictures::check(args)?;
+    if args.png {
+        prove_writable(&args.out)?;
+    }
+    let (model, engine) = session::open(&args.model, &args.run, console)?;
     let begin = read.begin(&model, args, console)?;
-    let recorder = match target.is_some() {
-        true => Recorder::new().keep(Site::Probs, Keep::All),
-        false => Recorder::new(),
+    let chosen = Chosen::new(&args.choice, model.config(), true)?;
+    let recorder = match (target.is_some(), args.png) {
+        (true, _) => Recorder::new().keep(Site::Probs, Keep::All),
+        (_, true) => Recorder::new().keep(Site::Probs, chosen.keep()),
+        _ => Recorder::new(),
     };
     let mut writer = Writer::new(&model, begin.start.clone(), !args.no_cache, recorder, &heat)?;
     let until = until(args, &model, &writer, target.is_some())?;
@@ -45,6 +59,9 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
     for number in 0..args.sampling.samples {
         let seed = args.sampling.seed.wrapping_add(number.into());
         samples.push(sample(args, &model, &mut writer, (&begin, seed, &until), console)?);
+    }
+    if args.png {
+        draw(args, &model, (&begin, &mut samples), (&chosen, &engine), console)?;
     }
     if let Some(target) = target {
         target.write(&export::stages(&model, &begin, &samples)?)?;
@@ -54,6 +71,29 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
         console.result(&format!("{:#}\n", report.json()));
     }
     Ok(0)
+}
+
+/// Draws every sample.
+fn draw(
+    args: &GenerateArgs,
+    model: &Model,
+    (begin, samples): (&Begin, &mut [Sample]),
+    (chosen, engine): (&Chosen, &TextEngine),
+    console: &Console,
+) -> Result<()> {
+    for sample in samples {
+        let Some(attended) = pictures::attended(model, begin, sample, chosen)? else { continue };
+        let written = pictures::pictures(args, model, (begin, sample), &attended, engine)?;
+        if !console.talk.json {
+            let folder = one_line(&written.folder.display().to_string());
+            console.result(&format!("{folder}/\n  {}\n", files(&written)));
+        }
+        sample.written = Some(written);
+    }
+    for warning in engine.warnings() {
+        console.note(&warning);
+    }
+    Ok(())
 }
 
 /// The change that an attention temperature is, at every attention of the model.
@@ -176,7 +216,7 @@ fn sample(
         texts.push(text);
     }
     console.detail(&format!("seed {seed}: {}", ended(&writing.texts)));
-    Ok(Sample { seed, writing, texts })
+    Ok(Sample { seed, writing, texts, written: None })
 }
 
 /// How texts ended, for the curious.
@@ -190,11 +230,4 @@ fn ended(texts: &[Written]) -> String {
         format!("{} tokens, {why}", text.choices.len())
     };
     texts.iter().map(one).collect::<Vec<_>>().join("; ")
-}
-
-/// Tokens of prompt and continuation, for labels and reports.
-pub fn tokens(model: &Model, begin: &Begin, row: usize, written: &Written) -> Option<Encoding> {
-    let tokenizer = begin.writes(model)?;
-    let new = written.ids.get(written.prompt..)?;
-    Some(tokenizer.continued(begin.decoder_encoding(row)?, new))
 }

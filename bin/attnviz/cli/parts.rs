@@ -115,12 +115,31 @@ impl Chosen {
     }
 
     /// What to keep: a recorder tells layers apart, but not stacks.
-    fn keep(&self) -> Keep {
+    pub fn keep(&self) -> Keep {
         let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (&layer, heads) in self.0.iter().flat_map(|(_, by_layer)| by_layer) {
             all.entry(layer).or_default().extend(heads);
         }
         Keep::Heads(all)
+    }
+
+    /// The chosen heads of one example out of what was kept: `read` are its tokens, of an
+    /// encoder-decoder those of the encoder, and `written` those of the decoder.
+    pub fn parts(
+        &self,
+        trace: &Trace,
+        example: usize,
+        (read, written): (&[Token], &[Token]),
+        config: &Config,
+    ) -> Result<Vec<Part>> {
+        let one = |(stack, by_layer): &(Stack, BTreeMap<usize, Vec<usize>>)| {
+            let mut part = part(trace, *stack, example, (read, written), config)?;
+            let shown =
+                |head: Head| by_layer.get(&head.layer).is_some_and(|h| h.contains(&head.head));
+            part.attention.heads.retain(|one| shown(one.head));
+            Ok(part)
+        };
+        self.0.iter().map(one).collect()
     }
 }
 
@@ -146,15 +165,7 @@ pub fn attend(
     let trace = recorder.into_trace()?;
     let of_one = |(i, encoding): (usize, &Encoding)| {
         let written = targets.get(i).map_or_else(Vec::new, written);
-        let one = |(stack, by_layer): &(Stack, BTreeMap<usize, Vec<usize>>)| {
-            let tokens = (&*encoding.tokens, &*written);
-            let mut part = part(&trace, *stack, i, tokens, model.config())?;
-            let shown =
-                |head: Head| by_layer.get(&head.layer).is_some_and(|h| h.contains(&head.head));
-            part.attention.heads.retain(|one| shown(one.head));
-            Ok(part)
-        };
-        chosen.0.iter().map(one).collect()
+        chosen.parts(&trace, i, (&encoding.tokens, &written), model.config())
     };
     inputs.iter().enumerate().map(of_one).collect()
 }

@@ -310,20 +310,29 @@ pub fn style(args: &PictureArgs) -> Style {
     }
 }
 
-/// The options that decide what is in the pictures.
+/// The options that decide what is in the pictures of a text.
 pub fn arguments(
     input: &InputArgs,
     choice: &ChoiceArgs,
     picture: &PictureArgs,
     run: &RunArgs,
 ) -> Map<String, Value> {
+    let mut map = shown_arguments(choice, picture);
+    let mut put = |key: &str, value: Value| map.insert(key.into(), value);
+    put("spans", input.spans.as_ref().map(|spans| spans.to_string()).into());
+    put("global", input.global.as_ref().map(|given| given.text.clone()).into());
+    put("truncate", run.truncate.into());
+    put("max_length", run.max_length.into());
+    map
+}
+
+/// The options that decide how heads are shown.
+pub fn shown_arguments(choice: &ChoiceArgs, picture: &PictureArgs) -> Map<String, Value> {
     let mut map = Map::new();
     let mut put = |key: &str, value: Value| map.insert(key.into(), value);
     put("layers", choice.layers.as_ref().map(|given| given.text.clone()).into());
     put("heads", choice.heads.as_ref().map(|given| given.text.clone()).into());
     put("words", choice.words.into());
-    put("spans", input.spans.as_ref().map(|spans| spans.to_string()).into());
-    put("global", input.global.as_ref().map(|given| given.text.clone()).into());
     put("no_special", choice.no_special.into());
     put("cmap", picture.cmap.name().into());
     put("scale", picture.scale.text.clone().into());
@@ -332,8 +341,6 @@ pub fn arguments(
     put("dpi", picture.dpi.into());
     let kinds: Vec<&str> = picture.only.iter().map(|kind| kind.name()).collect();
     put("only", if kinds.is_empty() { Value::Null } else { kinds.join(",").into() });
-    put("truncate", run.truncate.into());
-    put("max_length", run.max_length.into());
     map
 }
 

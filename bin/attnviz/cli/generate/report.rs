@@ -39,13 +39,13 @@ impl Report<'_> {
         );
         let texts = self.samples.iter().flat_map(|sample| {
             let rows = sample.writing.texts.iter().zip(&sample.texts).enumerate();
-            rows.map(|(row, (one, text))| self.text(sample.seed, row, one, text))
+            rows.map(|(row, (one, text))| self.text(sample, row, one, text))
         });
         put("texts", texts.collect());
         Value::Object(all)
     }
 
-    fn text(&self, seed: u64, row: usize, written: &Written, text: &str) -> Value {
+    fn text(&self, sample: &Sample, row: usize, written: &Written, text: &str) -> Value {
         let tokenizer = self.begin.writes(self.model);
         let end = match written.end {
             End::Length => json!("length"),
@@ -53,7 +53,17 @@ impl Report<'_> {
             End::Stopped => json!("stop"),
         };
         let steps: Vec<Value> = written.choices.iter().map(|one| step(tokenizer, one)).collect();
-        json!({ "seed": seed.wrapping_add(row as u64), "text": text, "end": end, "steps": steps })
+        let mut all = json!({
+            "seed": sample.seed.wrapping_add(row as u64),
+            "text": text,
+            "end": end,
+            "steps": steps,
+        });
+        if let Some(drawn) = &sample.written {
+            all["folder"] = drawn.folder.display().to_string().into();
+            all["files"] = json!(drawn.files);
+        }
+        all
     }
 }
 

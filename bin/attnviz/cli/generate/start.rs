@@ -123,7 +123,7 @@ impl Begin {
     }
 
     /// The decoder's tokens before the first that is written, of typed input.
-    pub fn decoder_encoding(&self, row: usize) -> Option<&Encoding> {
-        self.decoder.as_ref().filter(|_| row == 0)
+    pub fn decoder(&self) -> Option<&Encoding> {
+        self.decoder.as_ref()
     }
 }
