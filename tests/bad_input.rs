@@ -309,6 +309,64 @@ fn distances_of_deberta_that_cannot_be_are_refused_and_those_below_1_mean_none()
 }
 
 #[test]
+fn configs_of_decoders_that_cannot_be_honoured_are_refused_by_name() {
+    let rope = |kind: &str| json!({"rope_theta": 1e4, "rope_type": kind});
+    for (golden, family, key, value, want) in [
+        (
+            "llama_lm",
+            "llama",
+            "num_key_value_heads",
+            json!(3),
+            "a divisor of num_attention_heads 4",
+        ),
+        (
+            "llama_lm",
+            "llama",
+            "num_key_value_heads",
+            json!(0),
+            "a divisor of num_attention_heads 4",
+        ),
+        ("llama_lm", "llama", "head_dim", json!(7), "an even width, for rotary positions"),
+        ("llama_lm", "llama", "rope_parameters", rope("yarn"), "default, linear or llama3"),
+        ("llama_lm", "llama", "rope_parameters", rope("linear"), "a number above 0 as `factor`"),
+        ("llama_lm", "mistral", "sliding_window", json!(0), "a whole number above 0, or null"),
+        ("llama_lm", "mistral", "sliding_window", json!("4"), "`sliding_window`: expected"),
+        ("llama_lm", "qwen2", "use_sliding_window", json!(4), "expected true or false, found 4"),
+        (
+            "llama_lm",
+            "qwen2",
+            "layer_types",
+            json!(["full_attention"]),
+            "a list of 2, one per layer",
+        ),
+        (
+            "llama_lm",
+            "qwen2",
+            "layer_types",
+            json!(["a", "b"]),
+            "sliding_attention or full_attention",
+        ),
+        ("gpt2_lm", "gpt2", "add_cross_attention", json!(true), "`add_cross_attention`: expected"),
+        (
+            "bart_lm",
+            "bart",
+            "decoder_attention_heads",
+            json!(5),
+            "a divisor of d_model 32, found 5",
+        ),
+        ("bart_lm", "bart", "decoder_layers", json!(3), "`decoder.layers.2"),
+        ("bart_lm", "bart", "eos_token_id", json!("</s>"), "`eos_token_id`: expected a token id"),
+        ("t5_lm", "t5", "feed_forward_proj", json!("gated-swish"), "expected one of relu, gelu"),
+        ("t5_lm", "t5", "relative_attention_num_buckets", json!(3), "4 or more"),
+    ] {
+        let variant = Variant::of(golden).set("model_type", json!(family));
+        let (line, code) = variant.set(key, value.clone()).refusal();
+        assert!(line.contains(want), "{family}, {key} = {value}: {line}");
+        assert_eq!(code, 4);
+    }
+}
+
+#[test]
 fn configs_that_are_no_json_object() {
     for (text, want) in [
         ("", "not a model config"),

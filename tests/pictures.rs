@@ -182,10 +182,16 @@ fn a_robust_scale_shows_what_a_sink_hides_and_loses_nothing() {
         .collect();
     beside.sort_by(f32::total_cmp);
     assert_eq!(bend, Some(beside[(beside.len() as f64 * 0.99).ceil() as usize - 1]));
-    let (few, _) = colours(&plain, Scale::Head);
+    let (few, straight) = colours(&plain, Scale::Head);
     let (many, placed) = colours(&robust, Scale::Robust);
     assert!(many > 2 * few, "{many} colours beside the sink, {few} without");
     check_values(&robust, &style(Scale::Robust));
+    // the bar is marked where the palette bends, and only there
+    let marks = |layout: &Layout| {
+        let ground = layout.ground;
+        layout.blocks[1].colours.iter().filter(|&&colour| colour == ground).count()
+    };
+    assert_eq!((marks(&placed), marks(&straight)), (1, 0));
     let says = |text: &str| placed.texts.iter().any(|one| one.text.contains(text));
     assert!(says("scale: robust, this head") && says("coarser"), "{:?}", placed.texts);
     // nothing to bend at: every weight is in the first column

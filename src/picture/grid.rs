@@ -179,7 +179,8 @@ impl Plan {
             }
         };
         let heading = ["attention".to_owned(), heading.to_owned()];
-        let legend = Legend { heading: &heading, colours, ticks };
+        let legend =
+            Legend { heading: &heading, colours, bent: ranges.scale() == Scale::Robust, ticks };
         let height = (self.bottom() - self.top).clamp(desk.px(96.0), desk.px(320.0));
         let left = self.right() + desk.px(20.0);
         legend.place(desk, left, self.top, height);

@@ -31,6 +31,7 @@ pub fn heatmap_layout(view: &View, style: &Style, engine: &TextEngine) -> Result
     let legend = Legend {
         heading: &view.legend,
         colours: &colours,
+        bent: view.span.bend.is_some(),
         ticks: ticks(view.span, desk.units(plan.bar)),
     };
     plan.labels(view, &mut desk);

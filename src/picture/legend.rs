@@ -8,6 +8,8 @@ pub(crate) struct Legend<'a> {
     /// Lines over the bar.
     pub heading: &'a [String],
     pub colours: &'a [Rgb; LEVELS],
+    /// Whether the palette bends, which a line across the bar shows.
+    pub bent: bool,
     /// Numbers along the bar: share of its height from the bottom, and text.
     pub ticks: Vec<(f32, String)>,
 }
@@ -25,11 +27,16 @@ impl Legend<'_> {
         }
         let area = Area::new(left, top, desk.px(14.0), height);
         let rows = height.max(1) as usize;
+        let bend = (BEND * (height - 1) as f32).round() as usize;
+        let line = desk.px(1.0) as usize;
         let colours = (0..rows).map(|y| {
+            if self.bent && (bend..bend + line).contains(&(rows - 1 - y)) {
+                return desk.theme.ground;
+            }
             let share = (rows - 1 - y) as f32 / (rows - 1).max(1) as f32;
             self.colours[(share * (LEVELS - 1) as f32).round() as usize]
         });
-        let colours = colours.collect();
+        let colours: Vec<Rgb> = colours.collect();
         desk.layout.blocks.push(Block { area, rows, columns: 1, colours, shapes: false });
         desk.frame(area, desk.theme.line);
         for (share, text) in &self.ticks {

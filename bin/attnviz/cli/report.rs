@@ -171,11 +171,17 @@ impl Report {
 impl Found {
     fn link_list(&self) -> String {
         if self.links.is_empty() {
-            return "No links between different words that are not neighbours.\n".into();
+            return match self.own {
+                true => "No links between different words that are not neighbours.\n".into(),
+                false => "No links between different words.\n".into(),
+            };
         }
-        let mut text = "Largest links, by head, between different words that are not neighbours\n\
-                        (where a head attends, not coreference):\n"
-            .to_owned();
+        let which = match self.own {
+            true => "between different words that are not neighbours",
+            false => "from words of the decoder to others of the encoder",
+        };
+        let mut text =
+            format!("Largest links, by head, {which}\n(where a head attends, not coreference):\n");
         let from: Vec<String> = self.links.iter().map(|one| short(&one.from)).collect();
         let to: Vec<String> = self.links.iter().map(|one| short(&one.to)).collect();
         let widest = |texts: &[String]| texts.iter().map(|text| text.width()).max().unwrap_or(0);

@@ -154,7 +154,12 @@ impl<'a> Loader<'a> {
     /// Name of the word embedding: the stack's own, or the one that stacks share.
     pub fn word(&self) -> String {
         let own = format!("{}embeddings.word.weight", self.at);
-        if self.weights.has(&own) { own } else { "embeddings.word.weight".into() }
+        let shared = "embeddings.word.weight";
+        if !self.weights.has(&own) {
+            return shared.into();
+        }
+        self.weights.account(shared); // as old files hold it, beside a copy for each stack
+        own
     }
 
     fn embeddings(&self) -> Result<Embeddings> {
