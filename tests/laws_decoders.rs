@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::path::PathBuf;
+
 use attnviz::tokens::Batch;
 use attnviz::{Change, Head, Intervention, Keep, Model, Recorder, Site, Stack, Trace};
 use candle_core::Tensor;
 use common::variant::Variant;
-use common::{Golden, numbers, open};
+use common::{Golden, fixture, numbers, open};
 use ndarray::{Array2, s};
 
 const SITES: [Site; 9] = [
@@ -26,21 +28,26 @@ const GOLDENS: [&str; 7] =
 
 /// A model and what it reads: of an encoder-decoder two texts each.
 struct Case {
-    name: &'static str,
+    name: String,
+    folder: PathBuf,
     model: Model,
     source: Batch,
     target: Option<Batch>,
 }
 
 impl Case {
-    fn open(name: &'static str) -> Self {
-        let golden = Golden::open(name);
+    fn open(name: &str) -> Self {
+        Self::at(name, Golden::open(name))
+    }
+
+    fn at(name: &str, golden: Golden) -> Self {
         let model = open(&golden.folder, None).expect("loads");
         let target = model.config().decoder.is_some().then(|| {
             let mask = golden.ids("decoder_attention_mask");
             Batch::from_ids(golden.ids("decoder_input_ids"), mask)
         });
-        Self { name, model, source: golden.batch(), target }
+        let source = golden.batch();
+        Self { name: name.into(), folder: golden.folder, model, source, target }
     }
 
     fn all() -> impl Iterator<Item = Self> {
@@ -109,9 +116,10 @@ impl Case {
                 ..Batch::from_ids(row(&batch.ids), row(&batch.mask))
             }
         };
-        let model = open(&Golden::open(self.name).folder, None).expect("loads");
+        let model = open(&self.folder, None).expect("loads");
         let target = self.target.as_ref().map(one);
-        Self { name: self.name, model, source: one(&self.source), target }
+        let (name, folder) = (self.name.clone(), self.folder.clone());
+        Self { name, folder, model, source: one(&self.source), target }
     }
 }
 
@@ -284,6 +292,34 @@ fn positions_are_counted_from_the_first_that_a_cache_holds() {
             }
         }
     }
+}
+
+/// Cached = uncached whatever the config says: windows, distances, groups, sizes.
+#[test]
+fn a_cache_changes_nothing_whatever_the_options() {
+    let folders = std::fs::read_dir(fixture("options")).expect("fixtures").flatten();
+    let mut decoders = 0;
+    for folder in folders.map(|entry| entry.path()).filter(|path| path.is_dir()) {
+        let name = folder.file_name().expect("name").to_string_lossy().into_owned();
+        let config = open(&folder, None).expect("loads").config().clone();
+        if !config.causal && config.decoder.is_none() {
+            continue;
+        }
+        let case = Case::at(&name, Golden::at(folder)).all_real();
+        let mut recorders = [everything(), everything()];
+        let [whole, stepwise] = &mut recorders;
+        let one = case.run(whole, &[]);
+        let other = case.run_in(&[2, 1, 1, usize::MAX], stepwise, &[]);
+        assert!(largest_difference(&one, &other) <= 2e-5, "{name}");
+        let [whole, stepwise] = recorders.map(|one| one.into_trace().expect("trace"));
+        for (stack, layer, site, kept) in whole.iter().filter(|(_, _, s, _)| *s == Site::Probs) {
+            let stitched = &stepwise.get(stack, layer, site).expect("kept").tensor;
+            let off = largest_difference(&kept.tensor, stitched);
+            assert!(off <= 1e-5, "{name}, {stack:?} {layer}: {off:.1e}");
+        }
+        decoders += 1;
+    }
+    assert!(decoders > 25, "{decoders} decoders");
 }
 
 /// A gate of 0 = the columns of the output projection that a head writes through set to 0.

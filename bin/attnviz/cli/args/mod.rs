@@ -33,6 +33,7 @@ Examples:
   attnviz --pair \"A man is eating.\" \"Someone eats.\" --format png,svg
   attnviz --model bert-base-uncased --layers 0-3,-1 --out pictures \"Some text\"
   attnviz --file texts.txt --batch-size 16
+  attnviz --model Helsinki-NLP/opus-mt-en-de \"The cat sat\" --target \"Die Katze saß\"
   attnviz --attention weights.npz --tokens tokens.json
   attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
   attnviz html --pair \"A man is eating.\" \"Someone eats.\" --neuron 3
