@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use super::{Asset, ModelFiles, TokenizerFiles};
+use super::{Asset, ModelFiles, TokenizerFiles, gguf};
 use crate::error::{Error, Result};
 
 pub(super) const CONFIG: &str = "config.json";
@@ -40,8 +40,8 @@ pub(super) fn resolve(path: &Path, name: &str) -> Result<ModelFiles> {
 }
 
 fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
-    if let Some(path) = only_gguf(folder)? {
-        return gguf(&path, name);
+    if let Some(path) = gguf::only(folder)? {
+        return gguf::file(&path, name);
     }
     let mut notes = Vec::new();
     let (weights, index) = weights(folder)?;
@@ -65,7 +65,7 @@ fn folder(folder: &Path, name: &str) -> Result<ModelFiles> {
 
 fn file(path: &Path, name: &str) -> Result<ModelFiles> {
     if is_gguf(path) {
-        return gguf(path, name);
+        return gguf::file(path, name);
     }
     if !has_suffix(path, &["safetensors"]) && !is_pickle(path) {
         let want = "expected a folder, a .safetensors, a .bin or a .gguf file";
@@ -101,40 +101,6 @@ pub(crate) fn is_gguf(path: &Path) -> bool {
 fn has_suffix(path: &Path, any: &[&str]) -> bool {
     let suffix = path.extension().and_then(|suffix| suffix.to_str()).unwrap_or_default();
     any.iter().any(|one| suffix.eq_ignore_ascii_case(one))
-}
-
-/// A file that holds weights, configuration and tokenizer.
-fn gguf(path: &Path, name: &str) -> Result<ModelFiles> {
-    check_weights(path)?;
-    let asset = Asset::Disk(path.to_path_buf());
-    Ok(ModelFiles {
-        name: name.to_owned(),
-        revision: None,
-        config: None,
-        generation: None,
-        weights: vec![asset.clone()],
-        index: None,
-        tokenizer: TokenizerFiles { gguf: Some(asset), ..TokenizerFiles::default() },
-        notes: Vec::new(),
-    })
-}
-
-/// The GGUF file of a folder that has no other weights.
-fn only_gguf(folder: &Path) -> Result<Option<PathBuf>> {
-    let layouts = LAYOUTS.iter().flat_map(|(single, index)| [single, index]);
-    if layouts.into_iter().any(|file| folder.join(file).is_file()) {
-        return Ok(None);
-    }
-    let entries = std::fs::read_dir(folder).map_err(Error::io(folder, "list it"))?;
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let mut found: Vec<PathBuf> = paths.filter(|path| is_gguf(path) && path.is_file()).collect();
-    match found.len() {
-        0 | 1 => Ok(found.pop()),
-        count => Err(Error::checkpoint(
-            folder,
-            format!("holds {count} .gguf files: give the one to read as --model"),
-        )),
-    }
 }
 
 /// The weights of a folder: one file, or every shard that its index names; safetensors first.
@@ -246,7 +212,7 @@ pub(crate) fn is_lfs_pointer(bytes: &[u8]) -> bool {
 }
 
 /// Refuses files that are no weights at all, before anything maps them.
-fn check_weights(path: &Path) -> Result<()> {
+pub(super) fn check_weights(path: &Path) -> Result<()> {
     let mut start = Vec::with_capacity(64);
     let file = File::open(path).map_err(Error::io(path, "open it"))?;
     file.take(64).read_to_end(&mut start).map_err(Error::io(path, "read it"))?;

@@ -8,6 +8,7 @@ mod cache;
 #[cfg(feature = "hub")]
 mod client;
 mod env;
+mod gguf;
 pub(crate) mod local;
 #[cfg(feature = "hub")]
 mod remote;

@@ -1,5 +1,7 @@
 //! The tokenizer in a GGUF file's metadata, as llama.cpp (`src/llama-vocab.cpp`) reads it.
 
+mod cuts;
+
 use std::collections::HashSet;
 
 use serde_json::json;
@@ -10,11 +12,7 @@ use tokenizers::decoders::strip::Strip;
 use tokenizers::models::bpe::{BPE, Merges, Vocab};
 use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
-use tokenizers::pre_tokenizers::digits::Digits;
-use tokenizers::pre_tokenizers::sequence::Sequence;
-use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
-use tokenizers::tokenizer::SplitDelimiterBehavior;
-use tokenizers::{AddedToken, PreTokenizerWrapper, Tokenizer};
+use tokenizers::{AddedToken, Tokenizer};
 
 use super::load::{Inner, Loaded, special};
 use super::pieces::{CONTROL, Model, NORMAL, Normalizer, Piece, Trainer, UNKNOWN, USER_DEFINED};
@@ -26,56 +24,6 @@ use crate::hub::Asset;
 
 /// Pieces that stand for one byte, which no other format marks.
 const BYTE: i32 = 6;
-
-/// How a byte-level vocabulary's text is cut before its merges, and what goes with that.
-struct Cut {
-    /// As `tokenizer.ggml.pre` names it.
-    names: &'static [&'static str],
-    how: How,
-    /// Texts begin with the first token unless the file says otherwise.
-    begins: bool,
-    /// A word that is a token is that token, whatever the merges say.
-    whole: bool,
-}
-
-enum How {
-    /// GPT-2's expression.
-    Gpt2,
-    /// Digits apart, then GPT-2's expression.
-    DigitsApart,
-    Expression(&'static str),
-}
-
-const LLAMA3: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const QWEN2: &str = r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-
-const CUTS: [Cut; 5] = [
-    Cut {
-        names: &["smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"],
-        how: How::DigitsApart,
-        begins: false,
-        whole: false,
-    },
-    Cut { names: &["gpt-2", "phi-2", "mpt", "olmo"], how: How::Gpt2, begins: false, whole: false },
-    Cut {
-        names: &["llama-bpe", "llama3", "llama-v3", "falcon3"],
-        how: How::Expression(LLAMA3),
-        begins: true,
-        whole: true,
-    },
-    Cut {
-        names: &["dbrx", "smaug-bpe"],
-        how: How::Expression(LLAMA3),
-        begins: false,
-        whole: false,
-    },
-    Cut {
-        names: &["qwen2", "deepseek-r1-qwen", "stablelm2", "megrez"],
-        how: How::Expression(QWEN2),
-        begins: false,
-        whole: false,
-    },
-];
 
 /// The tokenizer of a file; `None` where it holds none.
 ///
@@ -211,9 +159,8 @@ fn byte_level(header: &Header, settings: &mut Settings) -> Result<Inner> {
     name_special(header, &pieces, [None; 3], settings)?;
     let key = "tokenizer.ggml.pre";
     let pre = header.text(key)?.unwrap_or_default();
-    let Some(cut) = CUTS.iter().find(|cut| cut.names.contains(&pre)) else {
-        let known: Vec<&str> = CUTS.iter().flat_map(|cut| cut.names).copied().collect();
-        let want = format!("one of {}; give a tokenizer with --tokenizer", known.join(", "));
+    let Some(cut) = cuts::named(pre) else {
+        let want = format!("one of {}; give a tokenizer with --tokenizer", cuts::known());
         return Err(header.wrong(key, &want, header.get(key)));
     };
     settings.add_bos = cut.begins;
@@ -226,7 +173,7 @@ fn byte_level(header: &Header, settings: &mut Settings) -> Result<Inner> {
         .map_err(failed)?;
     let mut inner = Tokenizer::new(model);
     inner
-        .with_pre_tokenizer(Some(cut.how.steps().map_err(failed)?))
+        .with_pre_tokenizer(Some(cut.steps().map_err(failed)?))
         .with_decoder(Some(ByteLevel::default()));
     inner.add_tokens(beside(&pieces)).map_err(failed)?;
     Ok(inner)
@@ -254,24 +201,6 @@ fn merges(header: &Header) -> Result<Merges> {
     };
     let list = header.list(key)?.ok_or_else(wrong)?;
     list.iter().map(pair).collect::<Option<Merges>>().ok_or_else(wrong)
-}
-
-impl How {
-    fn steps(&self) -> tokenizers::Result<PreTokenizerWrapper> {
-        Ok(match self {
-            Self::Gpt2 => ByteLevel::new(false, true, true).into(),
-            Self::DigitsApart => Sequence::new(vec![
-                Digits::new(true).into(),
-                ByteLevel::new(false, true, true).into(),
-            ])
-            .into(),
-            Self::Expression(pattern) => {
-                let pattern = SplitPattern::Regex((*pattern).to_owned());
-                let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false)?;
-                Sequence::new(vec![split.into(), ByteLevel::new(false, true, false).into()]).into()
-            }
-        })
-    }
 }
 
 /// SentencePiece's BPE, by the scores of its pieces.
