@@ -51,56 +51,82 @@ impl<const N: usize, F: Fn(&[u8; N], &mut [f32; NUMBERS])> WithSimd for Blocks<'
 #[inline(always)]
 fn half(low: u8, high: u8) -> f32 {
     let bits = u32::from(u16::from_le_bytes([low, high]));
+    if bits & 0x7c00 == 0x7c00 {
+        return endless(bits);
+    }
     // exponents differ by 112; so multiplied, subnormal numbers come out right as well
     let size = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((112 + 127) << 23);
-    let endless = if bits & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
-    f32::from_bits(size.to_bits() | endless | (bits & 0x8000) << 16)
+    f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
+}
+
+/// Infinity, or no number. A call, so that the compiler works on the numbers of one block at a time
+/// rather than on those of several, which it would have to gather.
+#[cold]
+#[inline(never)]
+fn endless(bits: u32) -> f32 {
+    f32::from_bits((bits & 0x7fff) << 13 | 0x7f80_0000 | (bits & 0x8000) << 16)
+}
+
+/// What each whole number of a block stands for; `out` is written at once.
+#[inline(always)]
+fn each(numbers: [u8; NUMBERS], out: &mut [f32; NUMBERS], value: impl Fn(u8, usize) -> f32) {
+    let mut values = [0.0; NUMBERS];
+    for (j, (x, q)) in values.iter_mut().zip(numbers).enumerate() {
+        *x = value(q, j);
+    }
+    *out = values;
 }
 
 /// Two numbers in each of sixteen bytes: the low halves come first, then the high ones.
 #[inline(always)]
-fn nibbles(block: &[u8], out: &mut [f32; NUMBERS], value: impl Fn(u8, usize) -> f32) {
-    let (low, high) = out.split_at_mut(NUMBERS / 2);
-    for (j, ((low, high), byte)) in low.iter_mut().zip(high).zip(block).enumerate() {
-        *low = value(byte & 15, j);
-        *high = value(byte >> 4, j + NUMBERS / 2);
+fn nibbles(block: &[u8]) -> [u8; NUMBERS] {
+    let mut numbers = [0; NUMBERS];
+    let (low, high) = numbers.split_at_mut(NUMBERS / 2);
+    for ((low, high), byte) in low.iter_mut().zip(high).zip(block) {
+        (*low, *high) = (byte & 15, byte >> 4);
     }
+    numbers
 }
 
 #[inline(always)]
 fn q8_0(block: &[u8; 34], out: &mut [f32; NUMBERS]) {
     let scale = half(block[0], block[1]);
-    for (x, byte) in out.iter_mut().zip(&block[2..]) {
-        *x = f32::from(byte.cast_signed()) * scale;
-    }
+    let mut numbers = [0; NUMBERS];
+    numbers.copy_from_slice(&block[2..]);
+    each(numbers, out, |q, _| f32::from(q.cast_signed()) * scale);
 }
 
 #[inline(always)]
 fn q4_0(block: &[u8; 18], out: &mut [f32; NUMBERS]) {
     let scale = half(block[0], block[1]);
-    nibbles(&block[2..], out, |q, _| f32::from(q.cast_signed() - 8) * scale);
+    each(nibbles(&block[2..]), out, |q, _| f32::from(q.cast_signed() - 8) * scale);
 }
 
 #[inline(always)]
 fn q4_1(block: &[u8; 20], out: &mut [f32; NUMBERS]) {
     let (scale, least) = (half(block[0], block[1]), half(block[2], block[3]));
-    nibbles(&block[4..], out, |q, _| f32::from(q) * scale + least);
+    each(nibbles(&block[4..]), out, |q, _| f32::from(q) * scale + least);
+}
+
+/// The fifth bit of the number at `j`.
+#[inline(always)]
+fn fifth(bits: &[u8], j: usize) -> u8 {
+    let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
+    ((bits >> j & 1) << 4) as u8
 }
 
 #[inline(always)]
 fn q5_0(block: &[u8; 22], out: &mut [f32; NUMBERS]) {
     let scale = half(block[0], block[1]);
-    let fifth = u32::from_le_bytes([block[2], block[3], block[4], block[5]]);
-    let whole = |q: u8, j: usize| q | ((fifth >> j & 1) << 4) as u8;
-    nibbles(&block[6..], out, |q, j| f32::from(whole(q, j).cast_signed() - 16) * scale);
+    let whole = |q: u8, j: usize| (q | fifth(&block[2..6], j)).cast_signed() - 16;
+    each(nibbles(&block[6..]), out, |q, j| f32::from(whole(q, j)) * scale);
 }
 
 #[inline(always)]
 fn q5_1(block: &[u8; 24], out: &mut [f32; NUMBERS]) {
     let (scale, least) = (half(block[0], block[1]), half(block[2], block[3]));
-    let fifth = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
-    let whole = |q: u8, j: usize| q | ((fifth >> j & 1) << 4) as u8;
-    nibbles(&block[8..], out, |q, j| f32::from(whole(q, j)) * scale + least);
+    let whole = |q: u8, j: usize| q | fifth(&block[4..8], j);
+    each(nibbles(&block[8..]), out, |q, j| f32::from(whole(q, j)) * scale + least);
 }
 
 /// A few thousand numbers at a time.
