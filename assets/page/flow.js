@@ -1,6 +1,8 @@
 // Flow view: which input tokens a token of the last layer is made of, by attention rollout
 // (Abnar and Zuidema 2020): heads averaged, the residual mixed in, layers multiplied.
 
+const FAINTEST = 0.003; // of a token's make-up, what is drawn as a line
+
 // The mean over a layer's heads, null where none is left.
 function layerMean(sheet, layer) {
   sheet.means ??= new Map();
@@ -114,9 +116,10 @@ class FlowPicture {
     this.items = items(sheet, sheet.rows, this.state, null);
     this.scene = { rows: this.items };
     this.hover = null;
-    const wide = Math.min(960, Math.max(340, this.root.clientWidth));
-    const column = Math.min(170, Math.floor(wide * 0.24));
     this.numbersWide = sheet.causal ? 78 : 40;
+    const column = Math.min(170, Math.floor(Math.max(340, this.root.clientWidth) * 0.24));
+    const least = 2 * column + this.numbersWide + 28 + 18 * sheet.layers;
+    const wide = Math.min(960, Math.max(least, this.root.clientWidth));
     this.size = { width: wide, column, left: column + this.numbersWide, right: wide - column, height: TOP + ROW * this.items.length + 4 };
     this.box.style.width = wide + "px";
     this.box.style.height = this.size.height + "px";
@@ -212,7 +215,8 @@ class FlowPicture {
     const weights = layerMean(this.panel.sheet, layer);
     const buckets = Array.from({ length: SHADES + 1 }, () => []);
     const above = flow.pieces[layer + 1];
-    items.forEach((to, i) => items.forEach((from, j) => {
+    const carries = items.map((to) => above.subarray(to.from, to.end).reduce((sum, share) => sum + share, 0));
+    items.forEach((to, i) => carries[i] >= FAINTEST && items.forEach((from, j) => {
       let sum = 0;
       for (let p = to.from; p < to.end; p++) {
         if (!above[p]) continue;
@@ -221,7 +225,7 @@ class FlowPicture {
           sum += above[p] * (weights ? (1 - state.residual) * weights[p * flow.width + q] + own : p === q ? 1 : 0);
         }
       }
-      if (sum < Math.max(0.003, state.least)) return;
+      if (sum < Math.max(FAINTEST, state.least)) return;
       buckets[Math.ceil(Math.min(1, Math.sqrt(sum)) * SHADES)].push(x(layer), y(j), x(layer + 1), y(i));
     }));
     buckets.forEach((ends, shade) => ends.length && pen.lines(ends, theme.accent, shade / SHADES, 0.75 + 2 * shade / SHADES));
@@ -230,7 +234,7 @@ class FlowPicture {
   describe() {
     const { shares } = this.flow();
     const best = shares[0].map((share, i) => [share, i]).sort((a, b) => b[0] - a[0]).slice(0, 5);
-    return `${this.items[this.hover].label} is made of ` + best.map(([share, i]) => `${this.items[i].label} ${number(share)}`).join(", ") + " (rollout)";
+    return `${isolated(this.items[this.hover].label)} is made of ` + best.map(([share, i]) => `${isolated(this.items[i].label)} ${number(share)}`).join(", ") + " (rollout)";
   }
 
   saved() {

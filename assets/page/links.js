@@ -243,7 +243,7 @@ class LinkPicture {
     const what = scene.layers.length > 1 ? `mean of ${scene.layers.length} heads` : scene.layers[0].name;
     const verb = side === "queries" ? "attends to" : "is attended to by";
     const token = (side === "queries" ? scene.rows : scene.columns)[at];
-    return `${token.label} ${verb} ` + best.map(([value, k]) => `${other[k].label} ${number(value)}`).join(", ") + ` (${what})`;
+    return `${isolated(token.label)} ${verb} ` + best.map(([value, k]) => `${isolated(other[k].label)} ${number(value)}`).join(", ") + ` (${what})`;
   }
 
   // For saving: what is on the screen, with the tokens.

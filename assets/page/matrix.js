@@ -58,8 +58,9 @@ class Heatmap {
     this.cell = null;
     const left = this.matrix.left ? ` (${this.matrix.left} tokens are in one of the texts only)` : "";
     this.title.textContent += left;
-    this.range = state.scale === "shared" ? this.app.largest(panel) : largestOf(this.matrix.data) || 1;
-    this.legend = (state.scale === "shared" ? "scale: all heads, 0 to " : "scale: this matrix, 0 to ") + number(this.range);
+    this.range = rangeOf(this.matrix, state, () => this.app.largest(panel));
+    const scales = { own: "this matrix, 0 to ", robust: "nine tenths of this matrix, 0 to ", shared: "all heads, 0 to " };
+    this.legend = `scale: ${scales[state.scale]}${number(this.range)}` + (state.scale === "robust" ? " and above" : "");
     if (this.matrix.signed) {
       this.range = largestOf(this.matrix.data) || 1;
       this.legend = `difference, −${number(this.range)} to ${number(this.range)}`;
@@ -202,7 +203,7 @@ class Heatmap {
     if (cell) {
       const [i, j] = cell;
       const { rows, columns, data } = this.matrix;
-      this.app.say(`${rows[i].label} (${rows[i].from}) → ${columns[j].label} (${columns[j].from}): ${data[i * columns.length + j].toPrecision(4)}`);
+      this.app.say(`${isolated(rows[i].label)} (${rows[i].from}) → ${isolated(columns[j].label)} (${columns[j].from}): ${data[i * columns.length + j].toPrecision(4)}`);
     }
     this.later();
   }

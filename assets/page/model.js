@@ -79,7 +79,7 @@ class ModelView {
     const keep = keeper(matrix, state);
     pen.rect(x, y, TILE, TILE, state.lines ? theme.soft : theme.gap);
     if (!r || !c) return;
-    const most = state.scale === "shared" ? this.app.largest(this.panel) : largestOf(matrix.data) || 1;
+    const most = rangeOf(matrix, state, () => this.app.largest(this.panel));
     if (!state.lines) {
       const ground = rgb(theme.gap);
       pen.cells(x, y, TILE, TILE, c, r, (i, j) => (keep(i, j) ? palette.rgb(matrix.data[i * c + j] / most) : ground));

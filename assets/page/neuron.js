@@ -197,7 +197,7 @@ class NeuronView {
     const one = this.work.keys[j];
     if (!one) return;
     const { query } = this.work;
-    const name = this.matrix.columns[j].label;
+    const name = isolated(this.matrix.columns[j].label);
     for (const place of ["key", "product"]) {
       const d = Math.floor(((x - at[place]) / at.strip) * query.length);
       if (d >= 0 && d < query.length) {

@@ -65,8 +65,8 @@ function readFragment(fragment, page) {
   const state = startState(page);
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   for (const [name, text] of given) {
+    if (!Object.hasOwn(state, name)) continue;
     const now = state[name];
-    if (now === undefined) continue;
     if (name === "heads" || name === "layers") state[name] = readList(text) ?? now;
     else if (Array.isArray(now)) state[name] = readList(text) ?? now;
     else if (typeof now === "boolean") state[name] = text === "1";
@@ -96,7 +96,7 @@ function settle(state, page) {
   oneOf("view", VIEWS);
   oneOf("filter", FILTERS);
   oneOf("combine", ["each", "mean", "max"]);
-  oneOf("scale", ["own", "shared"]);
+  oneOf("scale", ["own", "robust", "shared"]);
   oneOf("theme", ["auto", "light", "dark"]);
   oneOf("compare", page.sides.length > 1 ? ["off", "side", "layer"] : ["off", "layer"]);
   const whole = (name, least, beyond) => {

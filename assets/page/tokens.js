@@ -9,6 +9,11 @@ function label(text) {
   return shown.trim() === "" ? "␣".repeat(Math.max(1, shown.length)) : shown.trim();
 }
 
+// A label inside a sentence: its direction is its own.
+function isolated(text) {
+  return "\u2068" + text + "\u2069";
+}
+
 // Where the second text of a pair begins; 0 for none.
 function second(axis) {
   axis.second ??= Math.max(0, axis.tokens.findIndex((token) => token.q === 1));

@@ -94,6 +94,17 @@ function largestOf(data) {
   return most;
 }
 
+// The end of the colour scale: of all heads, of this matrix, or of all but its largest tenth, which keeps
+// a first token that draws most of the weight from leaving the rest dark.
+function rangeOf(matrix, state, all) {
+  if (state.scale === "shared") return all();
+  if (state.scale === "robust") {
+    const some = matrix.data.filter((value) => value > 0).sort();
+    if (some.length) return some[Math.floor((some.length - 1) * 0.9)];
+  }
+  return largestOf(matrix.data) || 1;
+}
+
 // Whether a link counts: at least the threshold and among the strongest of its query.
 function keeper(matrix, state) {
   const n = matrix.columns.length;

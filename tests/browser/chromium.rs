@@ -1,22 +1,51 @@
 //! A page in headless Chromium: opening, pointing, clicking, reading the DOM and the pixels of canvases,
 //! and a log of what a page must never do.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use headless_chrome::protocol::cdp::types::{Event, Method};
 use headless_chrome::{Browser, LaunchOptions, Tab};
 use serde::Serialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// How long a page may take to do what was asked of it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One browser at a time: several would only wait for each other.
 static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// A part of the script and what to put in its place, in every page that this thread opens.
+    static FAULT: Cell<Option<(&'static str, &'static str)>> = const { Cell::new(None) };
+}
+
+/// Whether a test fails once a part of the page's script is replaced.
+pub fn fails_with(fault: (&'static str, &'static str), test: fn()) -> bool {
+    FAULT.set(Some(fault));
+    let failed = std::panic::catch_unwind(test).is_err();
+    FAULT.set(None);
+    failed
+}
+
+/// The page with this thread's fault in its script, which its policy then names.
+fn faulty(html: &[u8]) -> Vec<u8> {
+    let Some((part, other)) = FAULT.get() else { return html.to_vec() };
+    let html = std::str::from_utf8(html).expect("UTF-8");
+    let hash = |text: &str| STANDARD.encode(Sha256::digest(text));
+    let (_, rest) = html.split_once("<script>").expect("a script");
+    let (script, _) = rest.split_once("</script>").expect("its end");
+    assert_eq!(script.matches(part).count(), 1, "{part}");
+    let changed = script.replace(part, other);
+    html.replace(script, &changed).replace(&hash(script), &hash(&changed)).into_bytes()
+}
 
 /// A command of the DevTools protocol as plain JSON.
 macro_rules! command {
@@ -65,7 +94,7 @@ impl Chromium {
         let tab = browser.new_tab().expect("a tab");
         let folder = tempfile::tempdir().expect("a folder");
         let page = folder.path().join("page.html");
-        fs::write(&page, html).expect("the page");
+        fs::write(&page, faulty(html)).expect("the page");
         let seen = watch(&tab);
         let this = Self { tab, seen, folder, page, _browser: browser, _turn: turn };
         let downloads = this.folder.path().to_str().expect("a path");
@@ -94,7 +123,7 @@ impl Chromium {
 
     /// Another page in the same browser.
     pub fn load(&self, html: &[u8], fragment: &str) {
-        fs::write(&self.page, html).expect("the page");
+        fs::write(&self.page, faulty(html)).expect("the page");
         self.go(fragment);
     }
 
@@ -144,7 +173,8 @@ impl Chromium {
 
     /// Text of the first element.
     pub fn text(&self, selector: &str) -> String {
-        self.string(&format!("document.querySelector({}).textContent", json!(selector)))
+        let text = self.string(&format!("document.querySelector({}).textContent", json!(selector)));
+        text.replace(['\u{2068}', '\u{2069}'], "") // what keeps directions apart
     }
 
     pub fn texts(&self, selector: &str) -> Vec<String> {

@@ -3,6 +3,8 @@
 
 mod choices;
 mod chromium;
+mod faults;
+mod measure;
 mod pages;
 mod safety;
 mod views;

@@ -85,7 +85,7 @@ fn head_squares_toggle_and_the_last_one_stays() {
 
 #[test]
 #[ignore = "needs Chromium: apt-get install chromium"]
-fn head_view_shows_one_token_while_it_is_pointed_at_on_either_side() {
+pub fn head_view_shows_one_token_while_it_is_pointed_at_on_either_side() {
     let page = Chromium::open(&pages::small(), "heads=1");
     assert!(line(&page, 0, 1) > 200 && line(&page, 3, 4) > 200);
     page.point(&query(3));
@@ -109,7 +109,7 @@ fn head_view_shows_one_token_while_it_is_pointed_at_on_either_side() {
 
 #[test]
 #[ignore = "needs Chromium: apt-get install chromium"]
-fn model_view_walks_through_heads_and_opens_one() {
+pub fn model_view_walks_through_heads_and_opens_one() {
     let page = Chromium::open(&pages::small(), "view=model");
     assert_eq!(page.count(".tile"), 5);
     assert_eq!(page.texts(".gap"), ["pruned"]);
@@ -142,7 +142,7 @@ fn model_view_walks_through_heads_and_opens_one() {
 
 #[test]
 #[ignore = "needs Chromium: apt-get install chromium"]
-fn matrix_view_tells_every_cell_and_zooms() {
+pub fn matrix_view_tells_every_cell_and_zooms() {
     let page = Chromium::open(&pages::small(), "view=matrix&head=1&zoom=20");
     let (high, low) = pages::levels(6, 0.9);
     // label widths differ by font: the cells end where the canvas does
@@ -207,7 +207,7 @@ fn matrix_view_tells_every_cell_and_zooms() {
 
 #[test]
 #[ignore = "needs Chromium: apt-get install chromium"]
-fn neuron_view_adds_up_to_the_weights() {
+pub fn neuron_view_adds_up_to_the_weights() {
     let page = Chromium::open(&pages::with_neurons(), "view=neuron");
     assert_eq!(page.text("[aria-expanded]"), "+ Expand");
     let collapsed = numbers(&page);
@@ -263,7 +263,7 @@ fn neuron_view_of_a_real_model_agrees_with_its_weights() {
 
 #[test]
 #[ignore = "needs Chromium: apt-get install chromium"]
-fn flow_view_is_rollout_and_shows_what_the_mask_alone_gives() {
+pub fn flow_view_is_rollout_and_shows_what_the_mask_alone_gives() {
     let sheet = pages::generated_sheet();
     let want = rollout(&sheet.attention, RESIDUAL).unwrap().pop().unwrap();
     let null = rollout_null(8, 2, RESIDUAL).unwrap().pop().unwrap();

@@ -1,0 +1,134 @@
+//! `attnviz html`: where its pages go, what they are called, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use predicates::str::contains;
+use serde_json::Value;
+
+fn html(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("attnviz").unwrap();
+    command.current_dir(folder).arg("html").args(args);
+    command
+}
+
+fn pages(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+fn data(path: &Path) -> Value {
+    let html = fs::read_to_string(path).unwrap();
+    let (_, rest) = html.split_once("id=\"data\">").unwrap();
+    serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn a_page_is_named_after_its_text_and_replaced_by_the_same_command_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("notebooks-out");
+    html(folder.path(), &["The cat sat."])
+        .assert()
+        .success()
+        .stdout(contains("the-cat-sat.html: 72 heads"));
+    html(folder.path(), &["The cat sat.", "--words"]).assert().success();
+    assert_eq!(pages(&out), ["the-cat-sat.html"]);
+    assert_eq!(data(&out.join("the-cat-sat.html"))["start"]["words"], true);
+    // another text of that name moves aside, and a file of somebody else stays
+    html(folder.path(), &["the cat sat"]).assert().success();
+    assert_eq!(pages(&out).len(), 2);
+    fs::write(out.join("my-notes.html"), "mine").unwrap();
+    html(folder.path(), &["My notes"]).assert().success();
+    assert_eq!(fs::read_to_string(out.join("my-notes.html")).unwrap(), "mine");
+    assert_eq!(pages(&out).len(), 4);
+}
+
+#[test]
+fn a_named_file_is_never_overwritten_unless_forced() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.html");
+    fs::write(&file, "mine").unwrap();
+    html(folder.path(), &["a", "--out", "a.html"]).assert().code(1).stderr(contains("--force"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    html(folder.path(), &["a", "--out", "a.html", "--force"]).assert().success();
+    assert_eq!(data(&file)["title"], "a");
+}
+
+#[test]
+fn machines_read_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = html(folder.path(), &["a b", "--out", "a.html", "--json", "--heads", "L1H2"]);
+    let output = { run }.output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((told["file"].as_str(), told["heads"].as_u64()), (Some("a.html"), Some(1)));
+    assert!(told["largest_error"]["weight"].as_f64().unwrap() < 4e-3);
+    assert_eq!(told["bytes"].as_u64(), Some(fs::metadata(folder.path().join("a.html")).unwrap().len()));
+}
+
+#[test]
+fn a_file_gives_a_page_per_line_and_goes_on_past_bad_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("texts.txt"), "one cat\n\ntwo dogs\n").unwrap();
+    html(folder.path(), &["--file", "texts.txt", "--out", "pages"])
+        .assert()
+        .code(5)
+        .stdout(contains("line 1: pages/one-cat.html").and(contains("2 pages written, 1 bad")))
+        .stderr(contains("texts.txt, line 2"));
+    assert_eq!(pages(&folder.path().join("pages")), ["one-cat.html", "two-dogs.html"]);
+    html(folder.path(), &["--file", "texts.txt", "--out", "all.html"])
+        .assert()
+        .code(2)
+        .stderr(contains("a folder"));
+}
+
+#[test]
+fn texts_layers_and_models_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    html(folder.path(), &["a cat", "--compare", "a dog", "--out", "a.html"]).assert().success();
+    let page = data(&folder.path().join("a.html"));
+    let names: Vec<&str> =
+        page["sides"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["a cat", "a dog"]);
+    html(folder.path(), &["a cat", "--compare-layers", "1,4", "--out", "b.html"]).assert().success();
+    assert_eq!(data(&folder.path().join("b.html"))["compare"], serde_json::json!([1, 4]));
+    html(folder.path(), &["a cat", "--compare-model", "built-in", "--out", "c.html"])
+        .assert()
+        .success();
+    assert_eq!(data(&folder.path().join("c.html"))["sides"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn queries_and_keys_come_with_the_layers_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    html(folder.path(), &["a cat", "--neuron", "0,-1", "--out", "a.html"]).assert().success();
+    let page = data(&folder.path().join("a.html"));
+    let neurons = page["sides"][0]["sheets"][0]["neurons"].as_array().unwrap();
+    assert_eq!(neurons.len(), 24);
+    let layers: Vec<u64> = neurons.iter().map(|one| one["layer"].as_u64().unwrap()).collect();
+    assert!(layers.iter().all(|layer| [0, 5].contains(layer)));
+    assert_eq!(neurons[0]["terms_at"], Value::Null, "nothing but products in BERT's scores");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str); 7] = [
+        (&["a", "--residual", "1"], "--residual"),
+        (&["a", "--neuron", "6"], "--neuron"),
+        (&["a", "--neuron", "3", "--layers", "0-1"], "--neuron"),
+        (&["a", "--compare-layers", "3"], "two layers"),
+        (&["a", "--compare", "b", "--compare-layers", "0,1"], "cannot be used with"),
+        (&["a", "b"], "one argument"),
+        (&["a", "--view", "heat"], "invalid value"),
+    ];
+    for (args, why) in cases {
+        html(folder.path(), args).assert().code(2).stderr(contains(why));
+    }
+    assert_eq!(pages(folder.path()), Vec::<String>::new());
+}
