@@ -172,6 +172,11 @@ fn texts_end_where_they_should() {
         Writer::new(&model, start(&golden, &model, 1), true, Recorder::new(), &[]).expect("reads");
     let free = write(&mut writer, 0.0, 0).texts.remove(0);
     assert_eq!((free.end, free.choices.len(), free.prompt), (End::Length, 20, 6));
+    let mut looped = free.clone();
+    looped.choices = [3, 4, 3, 4, 3].map(|at| free.choices[at].clone()).to_vec();
+    assert_eq!((looped.repetition(2), looped.repetition(9)), (0.5, 0.0));
+    let mean = (3.0 * free.choices[3].entropy + 2.0 * free.choices[4].entropy) / 5.0;
+    assert!((looped.mean_entropy() - mean).abs() < 1e-12);
     let fourth = free.ids[6 + 3];
     let first = free.ids[6..].iter().position(|&id| id == fourth).expect("there");
     let mut samplers = [Sampler::new(Sampling::greedy(), 0).expect("sampler")];

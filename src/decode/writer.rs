@@ -1,5 +1,6 @@
 //! A prompt → a continuation, token by token: [`Writer`].
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use candle_core::Tensor;
@@ -72,6 +73,26 @@ pub struct Written {
     pub choices: Vec<Choice>,
     /// Why it ends there.
     pub end: End,
+}
+
+impl Written {
+    /// Mean entropy, in nats, of the distributions that its tokens were taken from; 0 without any.
+    pub fn mean_entropy(&self) -> f64 {
+        let sum: f64 = self.choices.iter().map(|choice| choice.entropy).sum();
+        sum / self.choices.len().max(1) as f64
+    }
+
+    /// The share of its continuation's sequences of `n` tokens that occurred in it before; 0 where
+    /// it has none of that length.
+    pub fn repetition(&self, n: usize) -> f64 {
+        let new: Vec<u32> = self.choices.iter().map(|choice| choice.id).collect();
+        let (mut seen, mut count) = (HashSet::new(), 0usize);
+        for window in new.windows(n.max(1)) {
+            count += 1;
+            seen.insert(window);
+        }
+        (count - seen.len()) as f64 / count.max(1) as f64
+    }
 }
 
 /// Texts and what was kept while they were written.

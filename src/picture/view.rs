@@ -34,9 +34,9 @@ pub struct View {
     pub legend: Vec<String>,
     /// Per row, the share of its weight that went to tokens left out (0 to 1), shown beside it.
     pub lost: Option<Vec<f32>>,
-    /// Rows before which the second text of a pair begins.
+    /// Rows before which the second text of a pair begins, or a continuation.
     pub row_breaks: Vec<usize>,
-    /// Columns before which the second text of a pair begins.
+    /// Columns before which the second text of a pair begins, or a continuation.
     pub column_breaks: Vec<usize>,
     /// Sentences under the picture.
     pub notes: Vec<String>,
@@ -153,10 +153,16 @@ impl View {
     }
 }
 
-/// Where the token type changes: in a pair, the first token of the second text.
+/// Where the next text begins: in a pair the first token of the second, in a text that was written
+/// the first of the continuation. Token types say it too, where tokens came without texts.
 fn breaks(tokens: &[Token]) -> Vec<usize> {
-    let pairs = tokens.windows(2).enumerate();
-    pairs.filter(|(_, pair)| pair[0].type_id < pair[1].type_id).map(|(i, _)| i + 1).collect()
+    let mut sequence = tokens.iter().find_map(|token| token.sequence);
+    let begins = |(i, pair): (usize, &[Token])| {
+        let next = pair[1].sequence.filter(|next| sequence.is_some_and(|now| *next > now));
+        sequence = next.or(sequence);
+        (next.is_some() || pair[0].type_id < pair[1].type_id).then_some(i + 1)
+    };
+    tokens.windows(2).enumerate().filter_map(begins).collect()
 }
 
 /// A token as a label: its text, and what was typed where the vocabulary did not know it.

@@ -227,7 +227,12 @@ fn ended(texts: &[Written]) -> String {
             End::Token(id) => format!("ended by token {id}"),
             End::Stopped => "stopped by its text".into(),
         };
-        format!("{} tokens, {why}", text.choices.len())
+        format!(
+            "{} tokens, {why}; mean entropy {:.2} nats, {:.0}% of 4-grams repeated",
+            text.choices.len(),
+            text.mean_entropy(),
+            100.0 * text.repetition(4)
+        )
     };
     texts.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -57,6 +57,8 @@ impl Report<'_> {
             "seed": sample.seed.wrapping_add(row as u64),
             "text": text,
             "end": end,
+            "mean_entropy": written.mean_entropy(),
+            "repeated_4grams": written.repetition(4),
             "steps": steps,
         });
         if let Some(drawn) = &sample.written {
