@@ -68,7 +68,10 @@ fn machines_read_what_was_written() {
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((told["file"].as_str(), told["heads"].as_u64()), (Some("a.html"), Some(1)));
     assert!(told["largest_error"]["weight"].as_f64().unwrap() < 4e-3);
-    assert_eq!(told["bytes"].as_u64(), Some(fs::metadata(folder.path().join("a.html")).unwrap().len()));
+    assert_eq!(
+        told["bytes"].as_u64(),
+        Some(fs::metadata(folder.path().join("a.html")).unwrap().len())
+    );
 }
 
 #[test]
@@ -95,7 +98,9 @@ fn texts_layers_and_models_are_compared() {
     let names: Vec<&str> =
         page["sides"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a cat", "a dog"]);
-    html(folder.path(), &["a cat", "--compare-layers", "1,4", "--out", "b.html"]).assert().success();
+    html(folder.path(), &["a cat", "--compare-layers", "1,4", "--out", "b.html"])
+        .assert()
+        .success();
     assert_eq!(data(&folder.path().join("b.html"))["compare"], serde_json::json!([1, 4]));
     html(folder.path(), &["a cat", "--compare-model", "built-in", "--out", "c.html"])
         .assert()

@@ -4,7 +4,7 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use attnviz::decode::{End, Sampler, Sampling, Start, Until, Writer, Writing};
+use attnviz::decode::{Choice, End, Sampler, Sampling, Start, Until, Writer, Writing};
 use attnviz::tokens::Batch;
 use attnviz::{Change, Error, Head, Intervention, Keep, Model, Recorder, Site, Stack};
 use candle_core::Tensor;
@@ -173,7 +173,8 @@ fn texts_end_where_they_should() {
     let free = write(&mut writer, 0.0, 0).texts.remove(0);
     assert_eq!((free.end, free.choices.len(), free.prompt), (End::Length, 20, 6));
     let mut looped = free.clone();
-    looped.choices = [3, 4, 3, 4, 3].map(|at| free.choices[at].clone()).to_vec();
+    let token = |id| Choice { id, ..free.choices[3 + id as usize].clone() };
+    looped.choices = [0, 1, 0, 1, 0].map(token).to_vec();
     assert_eq!((looped.repetition(2), looped.repetition(9)), (0.5, 0.0));
     let mean = (3.0 * free.choices[3].entropy + 2.0 * free.choices[4].entropy) / 5.0;
     assert!((looped.mean_entropy() - mean).abs() < 1e-12);
@@ -188,7 +189,7 @@ fn texts_end_where_they_should() {
         .remove(0);
     assert_eq!((text.end, &text.ids[..]), (End::Token(fourth), &free.ids[..6 + first + 1]));
     let mut left = 2;
-    let mut stop = |_: usize, _: &attnviz::decode::Choice| {
+    let mut stop = |_: usize, _: &Choice| {
         left -= 1;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -204,7 +205,7 @@ fn more_than_the_model_has_positions_for_is_refused() {
         Writer::new(&model, start(&golden, &model, 1), true, Recorder::new(), &[]).expect("reads");
     assert_eq!(writer.room(), 64 - 6 + 1);
     let mut samplers = [Sampler::new(Sampling::greedy(), 0).expect("sampler")];
-    let mut go_on = |_: usize, _: &attnviz::decode::Choice| ControlFlow::Continue(());
+    let mut go_on = |_: usize, _: &Choice| ControlFlow::Continue(());
     let most = writer.write(&mut samplers, &until(59), &mut go_on).expect("all positions");
     assert_eq!(most.texts[0].ids.len(), 65);
     let error = writer.write(&mut samplers, &until(60), &mut go_on).expect_err("one too many");

@@ -241,7 +241,8 @@ mod tests {
         assert_eq!(span.level(1.0), Some(LEVELS - 1));
         for i in 0..=1000 {
             let value = i as f32 / 1000.0;
-            let step = if value <= 0.1 { 0.1 / 179.0 } else { 0.9 / 44.0 };
+            let (below, above) = ((BELOW - 1) as f32, (LEVELS - 1 - BELOW) as f32);
+            let step = if value <= 0.1 { 0.1 / below } else { 0.9 / above };
             let back = span.value(span.level(value).unwrap());
             assert!((back - value).abs() <= step / 2.0 + 1e-6, "{value}: {back}");
         }
