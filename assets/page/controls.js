@@ -151,7 +151,7 @@ class Controls {
     this.check(root, "words", "Words", tokens, "sum over the pieces attended to, mean over the pieces attending");
     this.check(root, "bare", "Hide special tokens", (state, sheet) => tokens(state) && sheet.rows.tokens.concat(sheet.columns.tokens).some((token) => token.s), "[CLS], [SEP] and the like; rows are scaled to sum to 1 again");
     this.check(root, "lines", "As lines", (state) => state.view === "model");
-    this.select(root, "scale", "Scale", () => [["own", "of each matrix"], ["robust", "of nine tenths of it"], ["shared", "of all heads"]], (state) => ["matrix", "model"].includes(state.view));
+    this.select(root, "scale", "Scale", () => [["own", "of each matrix"], ["robust", "robust"], ["shared", "of all heads"]], (state) => ["matrix", "model"].includes(state.view));
     this.amount(root, "least", "Threshold", { min: 0, max: 1, step: 0.01 }, null);
     this.amount(root, "most", "Keys per query", { min: 0, max: 9999, step: 1 }, (state) => state.view !== "flow", "the strongest ones; 0 for all");
     this.amount(root, "residual", "Residual", { min: 0, max: 0.99, step: 0.01 }, (state) => state.view === "flow", "share of a token's own residual in each layer; 0.5 is Abnar and Zuidema's");

@@ -59,7 +59,7 @@ class Heatmap {
     const left = this.matrix.left ? ` (${this.matrix.left} tokens are in one of the texts only)` : "";
     this.title.textContent += left;
     this.range = rangeOf(this.matrix, state, () => this.app.largest(panel));
-    const scales = { own: "this matrix, 0 to ", robust: "nine tenths of this matrix, 0 to ", shared: "all heads, 0 to " };
+    const scales = { own: "this matrix, 0 to ", robust: "robust, this matrix, 0 to ", shared: "all heads, 0 to " };
     this.legend = `scale: ${scales[state.scale]}${number(this.range)}` + (state.scale === "robust" ? " and above" : "");
     if (this.matrix.signed) {
       this.range = largestOf(this.matrix.data) || 1;

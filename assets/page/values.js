@@ -94,13 +94,15 @@ function largestOf(data) {
   return most;
 }
 
-// The end of the colour scale: of all heads, of this matrix, or of all but its largest tenth, which keeps
-// a first token that draws most of the weight from leaving the rest dark.
+// The end of the colour scale: the largest weight of all heads, of this matrix, or robustly the 99th
+// percentile outside of sinks (the first key and special ones), which leave the rest dark otherwise.
 function rangeOf(matrix, state, all) {
   if (state.scale === "shared") return all();
   if (state.scale === "robust") {
-    const some = matrix.data.filter((value) => value > 0).sort();
-    if (some.length) return some[Math.floor((some.length - 1) * 0.9)];
+    const n = matrix.columns.length;
+    const sink = matrix.columns.map((item, j) => j === 0 || item.special);
+    const some = matrix.data.filter((value, at) => value > 0 && !sink[at % n]).sort();
+    if (some.length) return some[Math.ceil(some.length * 0.99) - 1];
   }
   return largestOf(matrix.data) || 1;
 }

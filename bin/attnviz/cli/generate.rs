@@ -1,11 +1,13 @@
 //! `attnviz generate`: a continuation, token by token.
 
 mod export;
+mod page;
 mod pictures;
 mod report;
 mod start;
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use attnviz::decode::{Choice, End, Sampler, Stop, Until, Writer, Writing, Written};
 use attnviz::output::prove_writable;
@@ -33,6 +35,8 @@ pub struct Sample {
     pub texts: Vec<String>,
     /// The pictures of it.
     pub written: Option<Drawn>,
+    /// The page of it.
+    pub page: Option<PathBuf>,
 }
 
 pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
@@ -42,13 +46,13 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
     let heat = heat(args.attn_temperature)?;
     let read = start::Read::new(args)?;
     pictures::check(args)?;
-    if args.png {
+    if args.png || args.html {
         prove_writable(&args.out)?;
     }
     let (model, engine) = session::open(&args.model, &args.run, console)?;
     let begin = read.begin(&model, args, console)?;
     let chosen = Chosen::new(&args.choice, model.config(), true)?;
-    let recorder = match (target.is_some(), args.png) {
+    let recorder = match (target.is_some(), args.png || args.html) {
         (true, _) => Recorder::new().keep(Site::Probs, Keep::All),
         (_, true) => Recorder::new().keep(Site::Probs, chosen.keep()),
         _ => Recorder::new(),
@@ -62,6 +66,9 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
     }
     if args.png {
         draw(args, &model, (&begin, &mut samples), (&chosen, &engine), console)?;
+    }
+    if args.html {
+        page::write(args, &model, (&begin, &mut samples), &chosen, console)?;
     }
     if let Some(target) = target {
         target.write(&export::stages(&model, &begin, &samples)?)?;
@@ -216,7 +223,7 @@ fn sample(
         texts.push(text);
     }
     console.detail(&format!("seed {seed}: {}", ended(&writing.texts)));
-    Ok(Sample { seed, writing, texts, written: None })
+    Ok(Sample { seed, writing, texts, written: None, page: None })
 }
 
 /// How texts ended, for the curious.

@@ -64,7 +64,10 @@ pub struct GenerateArgs {
     /// Draw the attention of every token, prompt and continuation in one picture per head
     #[arg(long, help_heading = "Pictures")]
     pub png: bool,
-    /// Folder that gets a folder per text
+    /// Write one offline page to look at the attention in, with a slider over the steps
+    #[arg(long, help_heading = "Pictures")]
+    pub html: bool,
+    /// Folder that gets a folder, or a page, per text
     #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
     #[arg(help_heading = "Pictures")]
     pub out: PathBuf,

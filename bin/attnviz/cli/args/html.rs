@@ -12,6 +12,10 @@ use super::{ChoiceArgs, Given, InputArgs, ManyArgs, ModelArgs, RunArgs, TalkArgs
 pub struct HtmlArgs {
     #[command(flatten)]
     pub input: InputArgs,
+    /// What the decoder of an encoder-decoder reads, behind its start token; without it the
+    /// encoder alone is shown
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    pub target: Option<String>,
     #[command(flatten)]
     pub many: ManyArgs,
     #[command(flatten)]

@@ -87,9 +87,9 @@ pub fn pictures(
 
 /// Pictures need the tokens that only a text has.
 pub fn check(args: &GenerateArgs) -> Result<()> {
-    match (args.png, &args.inputs) {
+    match (args.png || args.html, &args.inputs) {
         (true, Some(path)) => Err(Error::Usage {
-            flag: "--png".into(),
+            flag: if args.png { "--png" } else { "--html" }.into(),
             want: "a prompt, whose tokens are the labels; for ids there is --export".into(),
             found: format!("--inputs {}", path.display()),
         }),

@@ -61,6 +61,9 @@ impl Report<'_> {
             "repeated_4grams": written.repetition(4),
             "steps": steps,
         });
+        if let Some(page) = &sample.page {
+            all["page"] = page.display().to_string().into();
+        }
         if let Some(drawn) = &sample.written {
             all["folder"] = drawn.folder.display().to_string().into();
             all["files"] = json!(drawn.files);

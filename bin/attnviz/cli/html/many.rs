@@ -3,7 +3,7 @@
 use attnviz::{Error, Result};
 use serde_json::{Value, json};
 
-use super::{Chosen, of_line};
+use super::{Asked, of_line};
 use crate::cli::args::HtmlArgs;
 use crate::cli::console::Console;
 use crate::cli::lines::{self, place};
@@ -14,12 +14,12 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     let Some(path) = args.many.file.as_deref() else { return Ok(0) };
     let read = lines::read(path)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
-    let chosen = Chosen::new(args, &model)?;
+    let asked = Asked::new(args, &model)?;
     let bar = console.bar(read.len() as u64, "texts");
     let (mut results, mut code, total) = (Vec::new(), 0, read.len());
     for line in read {
         let number = line.number;
-        let made = line.given.and_then(|given| of_line(args, &model, &chosen, &given));
+        let made = line.given.and_then(|given| of_line(args, &model, &asked, &given));
         bar.suspend(|| match made {
             Ok(told) => {
                 match (console.talk.json, console.talk.quiet) {

@@ -16,7 +16,8 @@ use super::console::{Console, one_line};
 use super::lines::Given;
 use super::report::many as count;
 use super::{session, view};
-use side::{Chosen, Read};
+use side::Asked;
+pub use side::sheet;
 
 pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     let named = check_out(args)?;
@@ -25,23 +26,32 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     }
     let input = session::input(&args.input)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
-    let encode = |input: &Input| session::encode_given(&model, input, &args.input, &args.run);
-    let read = Read::new(&model, &input, encode)?;
-    let chosen = Chosen::new(args, &model)?;
-    let first = chosen.side(&model, &read)?;
+    let encoding = session::encode_given(&model, &input, &args.input, &args.run)?;
+    let behind = session::encode_target(&model, args.target.as_deref(), &args.run)?;
+    if model.config().decoder.is_some() && behind.is_none() {
+        console.note("without --target the encoder alone is shown");
+    }
+    let asked = Asked::new(args, &model)?;
+    let first = asked.side(&model, &encoding, behind.as_ref())?;
     let (second, about) = second(args, &input, console)?.unzip();
-    let mut notes = session::token_notes(&read.encoding);
+    let mut notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
     notes.extend(second.iter().flat_map(|(_, notes): &(Side, Vec<String>)| notes.clone()));
+    let text = first.name.clone();
     let page = Page {
-        title: title(&input, args.compare.as_deref()),
+        title: std::iter::once(&text).chain(&args.compare).cloned().collect::<Vec<_>>().join(" / "),
         sides: std::iter::once(first).chain(second.map(|(side, _)| side)).collect(),
         notes,
-        compared_layers: chosen.compared,
+        compared_layers: asked.compared,
     };
-    let source =
-        json!([model.report().name, model.report().revision, view::as_json(&input), about]);
-    let (file, options) = target(args, named, &read.name(), &source)?;
+    let source = json!([
+        model.report().name,
+        model.report().revision,
+        view::as_json(&input),
+        args.target,
+        about
+    ]);
+    let (file, options) = target(args, named, &text, &source)?;
     let written = write(&page, &options, &file)?;
     let told = told(&page, &written, &file);
     console.result(&match (console.talk.json, console.talk.quiet) {
@@ -82,24 +92,12 @@ fn second(
         (None, None) => return Ok(None),
     };
     let (model, _) = session::open(&model_args, &args.run, console)?;
-    let read = Read::new(&model, &other, |input| session::encode(&model, input, &args.run))?;
-    let notes = session::token_notes(&read.encoding);
+    let encoding = session::encode(&model, &other, &args.run)?;
+    let behind = session::encode_target(&model, args.target.as_deref(), &args.run)?;
+    let notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
-    let side = Chosen::new(args, &model)?.side(&model, &read)?;
+    let side = Asked::new(args, &model)?.side(&model, &encoding, behind.as_ref())?;
     Ok(Some(((side, notes), json!([model.report().name, view::as_json(&other)]))))
-}
-
-/// What the page is called: its text.
-fn title(input: &Input, compare: Option<&str>) -> String {
-    let text = match input {
-        Input::Text(text) => text.clone(),
-        Input::Pair(a, b) => format!("{a} / {b}"),
-        Input::Words(words) | Input::Tokens(words) => words.join(" "),
-    };
-    match compare {
-        Some(other) => format!("{text} / {other}"),
-        None => text,
-    }
 }
 
 /// Where the page goes, and how it is written.
@@ -164,19 +162,18 @@ fn display(path: &Path) -> String {
 }
 
 /// A page of one side, for a line of a file.
-fn of_line(args: &HtmlArgs, model: &Model, chosen: &Chosen, given: &Given) -> Result<Told> {
-    let read = Read::new(model, &given.input, |input| {
-        let given = Given { input: input.clone(), spans: given.spans.clone() };
-        session::encode_line(model, &given, &args.run)
-    })?;
+fn of_line(args: &HtmlArgs, model: &Model, asked: &Asked, given: &Given) -> Result<Told> {
+    let encoding = session::encode_line(model, given, &args.run)?;
+    let side = asked.side(model, &encoding, None)?;
+    let text = side.name.clone();
     let page = Page {
-        notes: session::token_notes(&read.encoding),
-        compared_layers: chosen.compared,
-        ..Page::new(title(&given.input, None), chosen.side(model, &read)?)
+        notes: session::token_notes(&encoding),
+        compared_layers: asked.compared,
+        ..Page::new(&text, side)
     };
     let input = view::as_json(&given.input);
-    let source = json!([model.report().name, model.report().revision, input, null]);
-    let (file, options) = target(args, false, &read.name(), &source)?;
+    let source = json!([model.report().name, model.report().revision, input, null, null]);
+    let (file, options) = target(args, false, &text, &source)?;
     let written = write(&page, &options, &file)?;
     Ok(told(&page, &written, &file))
 }

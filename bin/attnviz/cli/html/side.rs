@@ -1,104 +1,99 @@
 //! A text under a model → one side of a page.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use attnviz::picture::page::{Sheet, Side};
-use attnviz::tokens::{Batch, Encoding, Input, Limit};
-use attnviz::{Config, Error, Head, Keep, Model, Recorder, Result, Site, Stack, Token};
+use attnviz::tokens::{Batch, Encoding};
+use attnviz::{Error, Head, Keep, Model, Recorder, Result, Site, Stack, Token};
 
 use crate::cli::args::HtmlArgs;
-use crate::cli::choice::choose;
+use crate::cli::parts::{Chosen, Part};
 
-/// What goes into the page, by layer.
-pub struct Chosen {
-    heads: BTreeMap<usize, Vec<usize>>,
+/// What goes into the page.
+pub struct Asked {
+    heads: Chosen,
+    /// Layers of the neuron view.
     neuron: Vec<usize>,
     pub compared: Option<(usize, usize)>,
 }
 
-impl Chosen {
+impl Asked {
     pub fn new(args: &HtmlArgs, model: &Model) -> Result<Self> {
         let config = model.config();
-        // of an encoder-decoder, layers and heads of the larger stack
-        let larger = |config: &Config| (config.layers(), config.head_counts.iter().sum::<usize>());
-        let config = match &config.decoder {
-            Some(decoder) if larger(decoder) > larger(config) => decoder,
-            _ => config,
-        };
-        let heads = choose(&args.choice, &config.head_counts, &config.heads)?;
+        let heads = Chosen::new(&args.choice, config, args.target.is_some())?;
+        let decoder = config.decoder.as_ref().filter(|_| args.target.is_some());
+        let layers = decoder.map_or(0, |decoder| decoder.layers()).max(config.layers());
         let neuron = match &args.neuron {
-            Some(layers) => layers.value.resolve("neuron", config.layers())?,
+            Some(given) => given.value.resolve("neuron", layers)?,
             None => Vec::new(),
         };
         let compared = match &args.compare_layers {
-            Some(given) => match given.value.resolve("compare-layers", config.layers())?[..] {
+            Some(given) => match given.value.resolve("compare-layers", layers)?[..] {
                 [a, b] => Some((a, b)),
-                _ => {
-                    return Err(Error::Usage {
-                        flag: "--compare-layers".into(),
-                        want: "two layers, such as 3,5".into(),
-                        found: given.text.clone(),
-                    });
-                }
+                _ => return Err(usage("--compare-layers", "two layers, such as 3,5", &given.text)),
             },
             None => None,
         };
-        let lacks = |layer: &usize| !heads.contains_key(layer);
-        let asked = neuron.iter().chain(compared.iter().flat_map(|(a, b)| [a, b]));
-        if let Some(layer) = asked.copied().find(lacks) {
-            return Err(Error::Usage {
-                flag: "--neuron and --compare-layers".into(),
-                want: "layers with heads among those that --layers and --heads leave".into(),
-                found: layer.to_string(),
-            });
+        let lacks = |layer: &usize| match heads.keep() {
+            Keep::Heads(by_layer) => !by_layer.contains_key(layer),
+            Keep::All => false,
+        };
+        let mut wanted = neuron.clone();
+        wanted.extend(compared.iter().flat_map(|&(a, b)| [a, b]));
+        if let Some(layer) = wanted.into_iter().find(lacks) {
+            let want = "layers with heads among those that --layers and --heads leave";
+            return Err(usage("--neuron and --compare-layers", want, &layer.to_string()));
         }
         Ok(Self { heads, neuron, compared })
     }
 
-    /// Runs the model and gathers what the page shows.
-    pub fn side(&self, model: &Model, read: &Read) -> Result<Side> {
+    /// Runs the model and gathers what the page shows. `target` is what the decoder of an
+    /// encoder-decoder reads.
+    pub fn side(
+        &self,
+        model: &Model,
+        encoding: &Encoding,
+        target: Option<&Encoding>,
+    ) -> Result<Side> {
         let (config, pad) = (model.config(), model.tokenizer()?.pad_id());
-        let batch = |encoding| Batch::new(std::slice::from_ref(encoding), pad);
-        let (encoding, mut recorder) = (&read.encoding, self.recorder());
-        let mut stacks = vec![(config.stack(), encoding, encoding)];
-        match &read.target {
+        let batch = |encoding| Batch::new(slice::from_ref(encoding), pad);
+        let mut recorder = self.recorder();
+        match target {
             None => drop(model.forward(&batch(encoding), &mut recorder, &[])?),
             Some(target) => {
                 let memory = model.encode(&batch(encoding), &mut recorder, &[])?;
                 model.decode(&batch(target), Some(&memory), None, &mut recorder, &[])?;
-                stacks.push((Stack::Decoder, target, target));
-                stacks.push((Stack::Cross, target, encoding));
             }
         }
         let trace = recorder.into_trace()?;
+        let written = target.map_or(&[][..], |target| &target.tokens);
+        let parts = self.heads.parts(&trace, 0, (&encoding.tokens, written), config)?;
+        let mut words: Vec<Vec<String>> = words(encoding);
+        if let Some(target) = target {
+            words.truncate(1);
+            words.extend(self::words(target));
+        }
         let mut sheets = Vec::new();
-        for (stack, queries, keys) in stacks {
-            let tokens = ((0, &queries.tokens[..]), (0, &keys.tokens[..]));
-            let attention = trace.attention_between(stack, 0, tokens.0, tokens.1, config)?;
-            if attention.heads.is_empty() {
-                continue; // a smaller stack can lack the layers that were chosen
-            }
-            let name = match (stack, &config.decoder) {
-                (Stack::Encoder, None) => "self",
-                (Stack::Encoder, _) => "encoder",
-                (Stack::Decoder, _) => "decoder",
-                (Stack::Cross, _) => "cross",
-            };
-            let mut sheet = Sheet::new(name, attention);
-            (sheet.query_words, sheet.key_words) = (words(queries), words(keys));
-            sheet.pruned = pruned(model, stack);
-            if config.global_queries {
-                sheet.terms = "other projection".into();
-            }
+        for part in parts.into_iter().filter(|part| !part.attention.heads.is_empty()) {
+            let stack = part.stack.unwrap_or(config.stack());
+            let sheet = sheet(part, &words, model);
             sheets.push(sheet.with_neurons(&trace, stack, 0, &self.neuron, config)?);
         }
-        Ok(Side::new(read.name(), &model.report().name, sheets))
+        let texts: Vec<&str> = encoding
+            .texts
+            .iter()
+            .chain(target.iter().flat_map(|t| &t.texts))
+            .map(String::as_str)
+            .collect();
+        Ok(Side::new(texts.join(" / "), &model.report().name, sheets))
     }
 
     fn recorder(&self) -> Recorder {
-        let recorder = Recorder::new().keep(Site::Probs, Keep::Heads(self.heads.clone()));
-        let some = self.heads.iter().filter(|(layer, _)| self.neuron.contains(layer));
-        let some: BTreeMap<_, _> = some.map(|(&layer, heads)| (layer, heads.clone())).collect();
+        let recorder = Recorder::new().keep(Site::Probs, self.heads.keep());
+        let Keep::Heads(mut some) = self.heads.keep() else { return recorder };
+        some.retain(|layer, _| self.neuron.contains(layer));
+        let some: BTreeMap<usize, Vec<usize>> = some;
         if some.is_empty() {
             return recorder;
         }
@@ -107,51 +102,41 @@ impl Chosen {
     }
 }
 
-/// What the model reads: of an encoder-decoder, the first text of a pair is for the encoder and the
-/// second for the decoder.
-pub struct Read {
-    pub encoding: Encoding,
-    target: Option<Encoding>,
-}
-
-impl Read {
-    /// `encode` makes tokens of an input.
-    pub fn new(
-        model: &Model,
-        input: &Input,
-        encode: impl Fn(&Input) -> Result<Encoding>,
-    ) -> Result<Self> {
-        let (Input::Pair(source, target), Some(decoder)) = (input, &model.config().decoder) else {
-            return Ok(Self { encoding: encode(input)?, target: None });
-        };
-        let encoding = encode(&Input::Text(source.clone()))?;
-        let tokenizer = model.tokenizer()?;
-        let tokenizer = tokenizer.target().unwrap_or(tokenizer);
-        let limit = Limit { max: Some(decoder.max_positions.saturating_sub(1)), truncate: false };
-        let mut target = tokenizer.encode(&Input::Text(target.clone()), &limit)?;
-        if let Some(start) = model.config().generation.start {
-            let text = tokenizer.piece(start).unwrap_or_default();
-            let start = Token { text, id: Some(start), special: true, ..Token::default() };
-            target.tokens.insert(0, start);
-        }
-        target.check_ids(decoder.vocab_size)?;
-        Ok(Self { encoding, target: Some(target) })
-    }
-
-    /// What the text is called.
-    pub fn name(&self) -> String {
-        let texts = self.target.iter().fold(self.encoding.texts.clone(), |mut all, target| {
-            all.extend(target.texts.clone());
-            all
-        });
-        texts.join(" / ")
-    }
+fn usage(flag: &str, want: &str, found: &str) -> Error {
+    Error::Usage { flag: flag.into(), want: want.into(), found: found.into() }
 }
 
 /// The words of each text as they were typed.
 fn words(encoding: &Encoding) -> Vec<Vec<String>> {
     let of = |sequence| encoding.words(sequence).into_iter().map(str::to_owned).collect();
     (0..encoding.texts.len()).map(of).collect()
+}
+
+/// One attention as a sheet. `words` are those of each text; beside an encoder, the decoder's text
+/// is the second one.
+pub fn sheet(part: Part, words: &[Vec<String>], model: &Model) -> Sheet {
+    let name = match part.stack {
+        None => "self",
+        Some(_) => part.key(),
+    };
+    let stack = part.stack;
+    let mut attention = part.attention;
+    // each of the two texts has an axis of its own, where it is the first
+    let own = |tokens: &mut Vec<Token>| {
+        tokens.iter_mut().for_each(|token| token.sequence = token.sequence.map(|_| 0));
+        words.get(1).cloned().into_iter().collect::<Vec<_>>()
+    };
+    let beside = matches!(stack, Some(Stack::Decoder | Stack::Cross));
+    let query_words = if beside { own(&mut attention.queries) } else { words.to_vec() };
+    let decoder = stack == Some(Stack::Decoder);
+    let key_words = if decoder { own(&mut attention.keys) } else { words.to_vec() };
+    let mut sheet = Sheet::new(name, attention);
+    (sheet.query_words, sheet.key_words) = (query_words, key_words);
+    sheet.pruned = pruned(model, stack.unwrap_or(model.config().stack()));
+    if model.config().global_queries {
+        sheet.terms = "other projection".into();
+    }
+    sheet
 }
 
 fn pruned(model: &Model, stack: Stack) -> Vec<Head> {
