@@ -137,3 +137,69 @@ fn what_cannot_be_is_refused() {
     }
     assert_eq!(pages(folder.path()), Vec::<String>::new());
 }
+
+/// A tiny model of the goldens with a vocabulary of words.
+fn tiny(folder: &Path, command: &str, model: &str, args: &[&str]) -> Command {
+    let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\non\nmat\nle\nchat\n";
+    fs::write(folder.join("vocab.txt"), words).unwrap();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/goldens").join(model);
+    let mut run = Command::cargo_bin("attnviz").unwrap();
+    run.current_dir(folder).args([command, "--model"]).arg(model);
+    run.args(["--tokenizer", "vocab.txt"]).args(args);
+    run
+}
+
+#[test]
+fn an_encoder_decoder_has_three_attentions_and_their_neurons() {
+    let folder = tempfile::tempdir().unwrap();
+    for model in ["bart_lm", "t5_lm"] {
+        let args =
+            ["the cat sat", "--target", "le chat", "--neuron", "0", "--out", "a.html", "--force"];
+        tiny(folder.path(), "html", model, &args).assert().success();
+        let page = data(&folder.path().join("a.html"));
+        let sheets = page["sides"][0]["sheets"].as_array().unwrap();
+        let names: Vec<&str> = sheets.iter().map(|s| s["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["encoder", "decoder", "cross"], "{model}");
+        assert_eq!(sheets[1]["causal"], true);
+        assert_eq!(sheets[2]["rows"]["tokens"], sheets[1]["rows"]["tokens"]);
+        assert_eq!(sheets[2]["columns"]["tokens"], sheets[0]["rows"]["tokens"]);
+        for sheet in sheets {
+            let neurons = sheet["neurons"].as_array().unwrap();
+            assert!(!neurons.is_empty(), "{model} {}", sheet["name"]);
+            // T5 divides by nothing
+            assert_eq!(neurons[0]["factor"] == 1.0, model == "t5_lm", "{model}");
+        }
+    }
+    tiny(folder.path(), "html", "bart_lm", &["the cat", "--out", "b.html"])
+        .assert()
+        .success()
+        .stderr(contains("without --target"));
+}
+
+#[test]
+fn a_written_text_has_its_steps_on_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    for (model, stack) in [("gpt2_lm", "self"), ("llama_lm", "self"), ("bart_lm", "decoder")] {
+        let args = [
+            "the cat sat",
+            "--max-new-tokens",
+            "4",
+            "--ignore-end",
+            "--html",
+            "--out",
+            model,
+            "--json",
+        ];
+        let output = tiny(folder.path(), "generate", model, &args).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let [name] = &pages(&folder.path().join(model))[..] else { panic!("one page") };
+        let page = data(&folder.path().join(model).join(name));
+        let sheets = page["sides"][0]["sheets"].as_array().unwrap();
+        let sheet = sheets.iter().find(|sheet| sheet["name"] == stack).unwrap();
+        let (tokens, prompt) =
+            (sheet["rows"]["tokens"].as_array().unwrap().len(), &sheet["prompt"]);
+        let prompt = prompt.as_u64().unwrap() as usize;
+        assert_eq!(tokens, prompt + 3, "{model}: the last token was read by none");
+        assert_eq!(sheet["causal"], true);
+    }
+}

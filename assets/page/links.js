@@ -4,6 +4,7 @@ const ROW = 22;
 const TOP = 30;
 const MOST_LINES = 40000;
 const SHADES = 32;
+const NUMBERED = 100; // columns this wide have room for numbers
 
 function make(name, given = {}, ...children) {
   const node = document.createElement(name);
@@ -75,11 +76,12 @@ function paintLinks(pen, size, scene, active, theme, labels) {
   }
   const left = lines(pen, scene, rows, columns, [size.left + gap, size.right - gap], at);
   if (labels) {
-    const text = (item, i, x, align) => pen.text(x, at(i), item.label, {
-      colour: item.special ? theme.faint : theme.ink, align, most: size.column - 12, bold: item.written,
+    const text = (item, i, x, align, numbered) => pen.text(x, at(i), item.label, {
+      colour: item.special ? theme.faint : theme.ink, align, bold: item.written,
+      most: size.column - (numbered && size.column >= NUMBERED ? 40 : 12),
     });
-    scene.rows.forEach((item, i) => text(item, i, size.left - 6, "right"));
-    scene.columns.forEach((item, i) => text(item, i, size.right + 6, "left"));
+    scene.rows.forEach((item, i) => text(item, i, size.left - 6, "right", active.keys.length > 0));
+    scene.columns.forEach((item, i) => text(item, i, size.right + 6, "left", active.queries.length > 0));
   }
   return left;
 }
@@ -94,7 +96,7 @@ function strips(pen, all, x, size, scene, count, theme, side) {
       pen.rect(x + k * width, TOP + ROW * i + 1, width, ROW - 2, lineColour(scene, k, value), alpha * 0.75);
     }
   }));
-  if (size.column < 100) return;
+  if (size.column < NUMBERED) return;
   const [edge, align] = side === "left" ? [4, "left"] : [size.width - 4, "right"];
   all[0].forEach((_, i) => {
     const mean = all.reduce((sum, values) => sum + values[i], 0) / all.length;
@@ -228,7 +230,11 @@ class LinkPicture {
     const { scene, size } = this;
     if (!scene || !this.canvas.isConnected) return;
     const pen = new CanvasPen(this.canvas, size.width, size.height);
-    const left = paintLinks(pen, size, scene, this.active(), this.app.theme, false);
+    const active = this.active();
+    const left = paintLinks(pen, size, scene, active, this.app.theme, false);
+    // room for the numbers beside the tokens
+    this.keys.classList.toggle("numbered", active.queries.length > 0 && size.column >= NUMBERED);
+    this.queries.classList.toggle("numbered", active.keys.length > 0 && size.column >= NUMBERED);
     this.note.textContent = left ? `The ${left} weakest lines are not drawn; set a threshold or point at a token.` : "";
     this.note.hidden = !left;
   }

@@ -1,7 +1,8 @@
 // Tokens as they are shown: by pieces or words, with or without special ones, of one text of a pair.
 
-// Characters that nobody sees or that turn their neighbours around are spelt out.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+// Characters that nobody sees or that turn their neighbours around are spelt out; the joiners inside of
+// emoji and Indic words stay.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 function label(text) {
   const shown = text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(UNSEEN, (c) =>
