@@ -40,6 +40,7 @@ pub mod hub;
 pub mod model;
 pub mod output;
 pub mod picture;
+pub mod prune;
 pub mod select;
 pub mod tokens;
 pub mod trace;

@@ -2,8 +2,9 @@
 
 use candle_core::{DType, Device, Tensor};
 
+use super::gradient::known;
 use super::ops::{Linear, Norm, Then};
-use super::stored::add_product;
+use super::stored::{add_product, add_product_back};
 use crate::config::{Activation, Pooling};
 use crate::error::Result;
 use crate::weights::Table;
@@ -100,8 +101,22 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// `x` [.., D] → [.., V].
+    /// `x` [.., D] → [.., V], with a gradient where `x` wants one.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if !x.track_op() {
+            return self.values(x);
+        }
+        let (table, scale) = (self.table.clone(), self.scale);
+        let back = move |x: &Tensor, _: &Tensor, gradient: &Tensor| {
+            let gradient = gradient.flatten_all()?.to_vec1::<f32>()?;
+            let mut back = vec![0.0; x.elem_count()];
+            add_product_back(&table, &mut back, &gradient, scale)?;
+            Ok(Tensor::from_vec(back, x.shape(), x.device())?)
+        };
+        known(&x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?, |x| self.values(x), back)
+    }
+
+    fn values(&self, x: &Tensor) -> Result<Tensor> {
         let mut shape = x.dims().to_vec();
         if let Some(last) = shape.last_mut() {
             *last = self.table.rows;

@@ -7,6 +7,7 @@ mod cache;
 mod definition;
 mod distance;
 mod embed;
+mod gradient;
 mod head;
 mod intervene;
 mod kernel;
@@ -127,6 +128,11 @@ impl Model {
     /// Sizes and choices.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Where it computes.
+    pub fn device(&self) -> &Device {
+        &self.device
     }
 
     /// What was loaded from where, and what was noticed.

@@ -3,6 +3,7 @@
 
 use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 
+use super::gradient::{known, passes_through};
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
 use super::stored::Stored;
@@ -106,11 +107,39 @@ impl Linear {
                 return Ok(Tensor::from_vec(out, shape, &Device::Cpu)?);
             }
         }
-        let mut y = x.broadcast_matmul(&self.weight.dense()?)?.broadcast_add(&self.bias)?;
+        let weights: Vec<&Tensor> = self.weight.tensor().into_iter().chain([&self.bias]).collect();
+        let mut y = match passes_through(x, &weights) {
+            true => self.through(x)?,
+            false => x.broadcast_matmul(&self.weight.dense()?)?.broadcast_add(&self.bias)?,
+        };
         if let Some(residual) = residual {
             y = (y + residual)?;
         }
         finish(&y, &then)
+    }
+
+    /// x·W + b with a gradient by x alone.
+    fn through(&self, x: &Tensor) -> Result<Tensor> {
+        let weight = self.weight.clone();
+        known(
+            x,
+            |x| self.forward(x, None, Then::Nothing),
+            move |x, _, gradient| {
+                let weight = weight.dense()?;
+                let (inputs, outputs) = weight.dims2()?;
+                let mut back = rows::zeros(x.elem_count());
+                let sizes = Sizes { m: x.elem_count() / inputs.max(1), k: outputs, n: inputs };
+                on_slice(gradient, |gradient| {
+                    on_slice(&weight, |weight| {
+                        let factors = (View::rows(gradient, outputs), View::rows(weight, outputs));
+                        let factors = (factors.0, factors.1.t());
+                        let threads = rayon::current_num_threads();
+                        matmul(&mut back, inputs, false, factors, sizes, 1.0, threads);
+                    })
+                });
+                Ok(Tensor::from_vec(back, x.shape(), &Device::Cpu)?)
+            },
+        )
     }
 
     /// Adds x·W + b to `out` and finishes it in place.
@@ -170,6 +199,14 @@ pub(crate) fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
             return Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?);
         }
     }
+    if passes_through(x, &[]) {
+        let value = |x: &Tensor| activate(x, activation);
+        return known(x, value, move |x, _, gradient| {
+            let mut slope = on_slice(x, rows::copied).unwrap_or_default();
+            rows::activation_slope(&mut slope, activation);
+            Ok((Tensor::from_vec(slope, x.shape(), &Device::Cpu)? * gradient)?)
+        });
+    }
     Ok(match activation {
         Activation::Gelu => x.gelu_erf()?,
         Activation::GeluTanh => x.gelu()?,
@@ -193,6 +230,9 @@ impl Norm {
                 return Ok(Tensor::from_vec(out, x.shape(), &Device::Cpu)?);
             }
         }
+        if passes_through(x, &[&self.weight, &self.bias]) {
+            return self.through(x);
+        }
         let centred = match self.kind {
             NormKind::Layer => x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?,
             NormKind::Rms => x.clone(),
@@ -204,6 +244,23 @@ impl Norm {
             NormKind::Layer => scaled.broadcast_add(&self.bias)?,
             NormKind::Rms => scaled,
         })
+    }
+
+    /// The norm with a gradient by x alone.
+    fn through(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, kind, eps) = (self.weight.clone(), self.kind, self.eps as f32);
+        known(
+            x,
+            |x| self.forward(x),
+            move |x, _, gradient| {
+                let mut back = on_slice(gradient, rows::copied).unwrap_or_default();
+                let centred = kind == NormKind::Layer;
+                on_slice(x, |x| {
+                    on_slice(&weight, |weight| rows::norm_back(&mut back, x, weight, eps, centred))
+                });
+                Ok(Tensor::from_vec(back, x.shape(), &Device::Cpu)?)
+            },
+        )
     }
 
     fn on_slice(&self, data: &mut [f32]) -> Option<()> {

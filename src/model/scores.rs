@@ -1,9 +1,10 @@
 //! One attention over queries, keys and values: in tiles by the crate's own loops where they serve,
 //! or step by step by candle's operations where scores or probabilities are to be changed.
 
-use candle_core::{CpuStorage, D, Device, Storage, Tensor};
+use candle_core::{CpuStorage, Device, Storage, Tensor};
 
 use super::distance::Distances;
+use super::gradient;
 use super::kernel::attend::{self, Heads};
 use super::ops::own;
 use crate::error::Result;
@@ -170,7 +171,7 @@ impl Attend<'_> {
             masked = near.broadcast_as(scores.shape())?.where_cond(&masked, &hidden)?;
         }
         match masked.track_op() {
-            true => Ok(candle_nn::ops::softmax(&masked, D::Minus1)?),
+            true => gradient::softmax(&masked),
             false => Ok(candle_nn::ops::softmax_last_dim(&masked)?),
         }
     }

@@ -1,0 +1,312 @@
+//! Gradients by gates, and the scores made of them.
+
+mod common;
+
+use attnviz::prune::{
+    Gradients, HeadScore, Sample, Score, Target, by_layer, embedding, gradients, importance,
+    mask_some, rank_correlation,
+};
+use attnviz::tokens::{Batch, Input, Limit};
+use attnviz::{Head, Intervention, Model, Recorder, Result};
+use candle_core::{Device, Tensor};
+use common::{Golden, fixture, numbers, open};
+use ndarray::Array2;
+
+/// Promise 1 on the tiny goldens.
+const STAGE: f32 = 1e-5;
+
+fn mlm() -> (Golden, Model, Sample) {
+    let golden = Golden::open("bert_mlm");
+    let model = open(&golden.folder, None).expect("loads");
+    let batch = golden.batch();
+    let labels = golden.tensor("labels").flatten_all().and_then(|t| t.to_vec1::<i64>());
+    let labels = labels.expect("labels").into_iter().map(|id| u32::try_from(id).ok()).collect();
+    let labels = Array2::from_shape_vec(batch.ids.dim(), labels).expect("labels");
+    let special = Array2::from_elem(batch.ids.dim(), false);
+    (golden, model, Sample { batch, special, target: Some(Target::Tokens(labels)) })
+}
+
+fn hold(what: &str, got: impl IntoIterator<Item = f64>, want: &Tensor) {
+    let (got, want) = (got.into_iter().collect::<Vec<_>>(), numbers(want));
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (g, w) in got.iter().zip(want) {
+        let off = (*g as f32 - w).abs();
+        assert!(off <= STAGE * w.abs().max(1.0), "{what}: {g} for {w}");
+    }
+}
+
+fn values(scores: &[HeadScore]) -> impl Iterator<Item = f64> {
+    scores.iter().map(|one| one.score)
+}
+
+#[test]
+fn losses_and_gradients_agree_with_the_reference() {
+    let (golden, model, sample) = mlm();
+    let target = sample.target.clone().expect("labels");
+    let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
+    let (loss, found) = gradients(&model, &sample.batch, losses).expect("runs");
+    let want = golden.tensor("mlm.loss_per_example");
+    hold("loss", loss.into_iter().map(f64::from), want);
+    let rows = (0..3).flat_map(|b| found.layers.iter().map(move |layer| layer.row(b).to_vec()));
+    let want = golden.tensor("importance.grad_per_example");
+    hold("gradients", rows.flatten(), want);
+
+    let scores = importance(&model, Score::Gradient, &[sample]).expect("scores");
+    assert_eq!(scores[5].head, Head { layer: 1, head: 1 });
+    hold("mean of absolute values", values(&scores), golden.tensor("importance.mean_abs"));
+    hold("by layer", values(&by_layer(&scores)), golden.tensor("importance.layer_l2"));
+}
+
+/// A number per example that depends on all of an example's real tokens.
+fn projected(hidden: &Tensor, batch: &Batch) -> Result<Tensor> {
+    let found = embedding(hidden, batch)?;
+    let width = found.dim(1)?;
+    let weights = (0..width).map(|i| ((i * 7 + 3) % 11) as f32 / 11.0 - 0.4).collect();
+    let weights = Tensor::from_vec(weights, (1, width), &Device::Cpu)?;
+    Ok(found.broadcast_mul(&weights)?.sum(1)?)
+}
+
+#[test]
+fn gradients_are_central_differences_in_every_family() {
+    for name in [
+        "bert_model",
+        "bert_relative_key",
+        "bert_relative_key_query",
+        "roberta_mlm",
+        "distilbert_mlm",
+        "albert_mlm",
+        "electra_model",
+        "mpnet_model",
+        "deberta_v2_model",
+        "modernbert_mlm",
+        "longformer_mlm",
+        "gpt2_lm",
+        "llama_lm",
+        "bart_lm",
+        "t5_lm",
+        "t5_v11_lm",
+        "marian_mt",
+    ] {
+        let golden = Golden::open(name);
+        let model = open(&golden.folder, None).expect("loads");
+        let (config, batch) = (model.config(), golden.batch());
+        let (_, found) = gradients(&model, &batch, |h| projected(h, &batch)).expect(name);
+        let value = |head: Head, factor: f64| -> Vec<f32> {
+            // layers of one block lose or keep a head together
+            let block = config.shared[head.layer];
+            let together = (0..config.layers()).filter(|&layer| config.shared[layer] == block);
+            let gates: Vec<Intervention> = together
+                .map(|layer| Intervention::gate(config.stack(), Head { layer, ..head }, factor))
+                .collect();
+            let hidden = model.forward(&batch, &mut Recorder::new(), &gates).expect("runs");
+            numbers(&projected(&hidden, &batch).expect("number"))
+        };
+        let step = 0.02;
+        let mut largest = 0.0f64;
+        for (layer, found) in found.layers.iter().enumerate() {
+            for (place, &number) in config.heads[layer].iter().enumerate() {
+                let head = Head { layer, head: number };
+                let (over, under) = (value(head, 1.0 + step), value(head, 1.0 - step));
+                for (b, (over, under)) in over.iter().zip(under).enumerate() {
+                    let want = f64::from(over - under) / (2.0 * step);
+                    let got = found[(b, place)];
+                    largest = largest.max(got.abs());
+                    assert!(
+                        (got - want).abs() <= 2e-4 + 5e-3 * want.abs(),
+                        "{name} {head} of example {b}: {got} for {want}"
+                    );
+                }
+            }
+        }
+        assert!(largest > 1e-2, "{name}: nothing to compare, {largest:.1e}");
+    }
+}
+
+#[test]
+fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
+    let (_, model, sample) = mlm();
+    let target = sample.target.clone().expect("labels");
+    let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
+    let (_, found) = gradients(&model, &sample.batch, losses).expect("runs");
+    let fisher = importance(&model, Score::Fisher, std::slice::from_ref(&sample)).expect("scores");
+    let squares = found.layers.iter().flat_map(|layer| {
+        layer
+            .columns()
+            .into_iter()
+            .map(|column| column.iter().map(|x| x * x).sum::<f64>() / column.len() as f64)
+            .collect::<Vec<_>>()
+    });
+    for (got, want) in values(&fisher).zip(squares) {
+        assert!((got - want).abs() <= 1e-9 + 1e-6 * want, "{got} for {want}");
+    }
+
+    // one example, so that the mean of absolute values keeps the signs of none
+    let loss = |changes: &[Intervention]| {
+        let hidden = model.forward(&sample.batch, &mut Recorder::new(), changes).expect("runs");
+        numbers(&target.losses(&model, &hidden, &sample.batch).expect("losses"))
+    };
+    let whole = loss(&[]);
+    for layer in 0..3 {
+        let gates: Vec<Intervention> = (0..4)
+            .map(|head| Intervention::gate(attnviz::Stack::Encoder, Head { layer, head }, 0.0))
+            .collect();
+        let without = loss(&gates);
+        let path = Integral { model: &model, sample: &sample, target: &target };
+        let integrals = path.of(layer, 40);
+        for b in 0..3 {
+            let (got, want) = (integrals.row(b).sum(), f64::from(whole[b] - without[b]));
+            assert!((got - want).abs() < 2e-3, "layer {layer}, example {b}: {got} for {want}");
+        }
+        // the score is the mean of their absolute values
+        let score = Score::Integrated { steps: 40 };
+        let scores = importance(&model, score, std::slice::from_ref(&sample)).expect("scores");
+        for (head, column) in integrals.columns().into_iter().enumerate() {
+            let want = column.iter().map(|x| x.abs()).sum::<f64>() / 3.0;
+            let got = scores[layer * 4 + head].score;
+            assert!((got - want).abs() < 2e-3, "L{layer}H{head}: {got} for {want}");
+        }
+    }
+}
+
+/// The integral by differences: Σ over steps of what each head's gate alone changes there.
+struct Integral<'a> {
+    model: &'a Model,
+    sample: &'a Sample,
+    target: &'a Target,
+}
+
+impl Integral<'_> {
+    fn of(&self, layer: usize, steps: usize) -> Array2<f64> {
+        let loss = |at: f64, head: usize, change: f64| {
+            let gate = |other: usize| {
+                let factor = if other == head { at + change } else { at };
+                Intervention::gate(attnviz::Stack::Encoder, Head { layer, head: other }, factor)
+            };
+            let gates: Vec<Intervention> = (0..4).map(gate).collect();
+            let batch = &self.sample.batch;
+            let hidden = self.model.forward(batch, &mut Recorder::new(), &gates).expect("runs");
+            numbers(&self.target.losses(self.model, &hidden, batch).expect("losses"))
+        };
+        let mut sum = Array2::zeros((3, 4));
+        for step in 0..steps {
+            let at = (step as f64 + 0.5) / steps as f64;
+            for head in 0..4 {
+                let (over, under) = (loss(at, head, 0.02), loss(at, head, -0.02));
+                for b in 0..3 {
+                    sum[(b, head)] += f64::from(over[b] - under[b]) / 0.04 / steps as f64;
+                }
+            }
+        }
+        sum
+    }
+}
+
+#[test]
+fn the_jacobian_norm_is_that_of_differences() {
+    let golden = Golden::open("bert_model");
+    let model = open(&golden.folder, None).expect("loads");
+    let batch = golden.batch();
+    let special = Array2::from_elem(batch.ids.dim(), false);
+    let sample = Sample { batch: batch.clone(), special, target: None };
+    let score = Score::Jacobian { probes: 400, seed: 3 };
+    let found = importance(&model, score, &[sample]).expect("scores");
+    let unit = |factor: f64, head: Head| -> Vec<f32> {
+        let gate = [Intervention::gate(model.config().stack(), head, factor)];
+        let hidden = model.forward(&batch, &mut Recorder::new(), &gate).expect("runs");
+        let x = embedding(&hidden, &batch).expect("embedding");
+        let length = x.sqr().and_then(|x| x.sum_keepdim(1)).and_then(|x| x.sqrt()).expect("length");
+        numbers(&x.broadcast_div(&length).expect("unit"))
+    };
+    for one in found {
+        let (over, under) = (unit(1.02, one.head), unit(0.98, one.head));
+        let slopes = over.iter().zip(&under).map(|(a, b)| f64::from(a - b) / 0.04);
+        let want = slopes.map(|x| x * x).sum::<f64>() / batch.ids.nrows() as f64;
+        // the estimate's relative deviation is at most √(2/400) = 0.07
+        assert!((one.score - want).abs() < 0.25 * want, "{}: {} for {want}", one.head, one.score);
+    }
+}
+
+#[test]
+fn confidence_and_output_norm_by_their_definitions() {
+    let (_, model, mut sample) = mlm();
+    sample.special.column_mut(0).fill(true);
+    sample.target = None;
+    let run = common::record(&model, &sample.batch, &[]);
+    let scores =
+        importance(&model, Score::Confidence, std::slice::from_ref(&sample)).expect("scores");
+    for one in scores {
+        let kept = run.kept(one.head.layer, attnviz::Site::Probs);
+        let mut sum = 0.0;
+        for (b, &length) in sample.batch.lengths.iter().enumerate() {
+            let probs = kept.get(b).and_then(|t| t.get(one.head.head)).expect("head");
+            let probs = probs.to_vec2::<f32>().expect("rows");
+            let rows = &probs[1..length];
+            let best = rows.iter().map(|row| row[1..length].iter().copied().fold(0.0, f32::max));
+            sum += f64::from(best.sum::<f32>()) / (length - 1) as f64;
+        }
+        let want = sum / sample.batch.lengths.len() as f64;
+        assert!((one.score - want).abs() < 1e-6, "{}: {} for {want}", one.head, one.score);
+    }
+    let norms = importance(&model, Score::OutputNorm, &[sample]).expect("scores");
+    assert!(values(&norms).all(|norm| norm > 0.0));
+    assert!(rank_correlation(&norms, &norms).is_some_and(|r| (r - 1.0).abs() < 1e-12));
+}
+
+#[test]
+fn losses_that_compare_with_the_model_itself_are_refused_by_name() {
+    let (_, model, mut sample) = mlm();
+    for target in [
+        Target::unpruned_embedding(&model, &sample.batch).expect("runs"),
+        Target::unpruned_logits(&model, &sample.batch).expect("runs"),
+    ] {
+        // the reason for refusing: nothing is left but rounding
+        let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
+        let (loss, Gradients { layers }) = gradients(&model, &sample.batch, losses).expect("runs");
+        assert!(loss.iter().all(|loss| loss.abs() < 1e-5), "{loss:?}");
+        assert!(layers.iter().all(|layer| layer.iter().all(|x| x.abs() < 1e-4)), "{layers:?}");
+
+        sample.target = Some(target);
+        let error = importance(&model, Score::Fisher, std::slice::from_ref(&sample));
+        let line = error.expect_err("refused").to_string();
+        assert!(line.starts_with("score fisher: expected a loss with labels"), "{line}");
+        let score = Score::Integrated { steps: 3 };
+        let scores = importance(&model, score, std::slice::from_ref(&sample)).expect("scores");
+        assert!(values(&scores).any(|score| score > 1e-4));
+    }
+    sample.target = None;
+    let error = importance(&model, Score::Gradient, &[sample]).expect_err("refused");
+    assert!(error.to_string().contains("jacobian"), "{error}");
+}
+
+#[test]
+fn masks_are_chosen_by_the_text_alone() {
+    let model = open(&fixture("fill/bert"), None).expect("loads");
+    let tokenizer = model.tokenizer().expect("tokenizer");
+    let mask = tokenizer.mask_id().expect("mask");
+    let encode = |text: &str| {
+        tokenizer.encode(&Input::Text(text.into()), &Limit::default()).expect("encodes")
+    };
+    let texts = ["the cat sat on the mat and the dog sat on the cat", "the dog"];
+    let plain = texts.map(encode);
+    let (mut both, mut alone) = (plain.to_vec(), vec![plain[0].clone()]);
+    let Target::Tokens(labels) = mask_some(&mut both, mask, 0.3, 5) else { panic!("labels") };
+    mask_some(&mut alone, mask, 0.3, 5);
+    assert_eq!(both[0], alone[0]);
+    for (b, (masked, plain)) in both.iter().zip(&plain).enumerate() {
+        let mut count = 0;
+        for (t, (now, was)) in masked.tokens.iter().zip(&plain.tokens).enumerate() {
+            match labels[(b, t)] {
+                None => assert_eq!(now.id, was.id),
+                Some(label) => {
+                    assert!(now.id == Some(mask) && was.id == Some(label) && !was.special);
+                    count += 1;
+                }
+            }
+        }
+        let typed = plain.tokens.iter().filter(|token| !token.special).count();
+        assert_eq!(count, ((typed as f64 * 0.3).round() as usize).max(1));
+    }
+    let mut other = plain.to_vec();
+    mask_some(&mut other, mask, 0.3, 6);
+    assert_ne!(other[0], both[0]);
+}
