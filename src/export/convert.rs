@@ -103,9 +103,32 @@ pub struct Converted {
 /// cannot be written, [`Error::Checkpoint`] where the model cannot be read, has no configuration,
 /// or holds a number that is too large for `dtype`.
 pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Result<Converted> {
-    let occupied = claim(out, options.force)?;
+    claim(out, options.force)?;
     let checkpoint = Checkpoint::open(files)?;
     let config = config(files, &checkpoint, options.dtype)?;
+    let write = |path: &Path, shown: &Path| weights(&checkpoint, options.dtype, path, shown);
+    let (names, bytes, dtypes) = write_folder(files, out, &config, options.force, write)?;
+    Ok(Converted {
+        folder: out.to_path_buf(),
+        files: names,
+        tensors: checkpoint.names().count(),
+        bytes,
+        dtypes,
+        notes: [files.notes.as_slice(), checkpoint.notes()].concat(),
+    })
+}
+
+/// Writes a checkpoint's folder aside and renames it into place: `config`, what `weights` writes to
+/// the first path that it is given, to be called by the second, and the files of the tokenizer.
+/// Gives the names, the size of the weights and what `weights` gave.
+pub(crate) fn write_folder<T>(
+    files: &ModelFiles,
+    out: &Path,
+    config: &[u8],
+    force: bool,
+    weights: impl FnOnce(&Path, &Path) -> Result<T>,
+) -> Result<(Vec<String>, u64, T)> {
+    let occupied = claim(out, force)?;
     let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(Error::io(parent, "create it"))?;
     let aside = tempfile::Builder::new().prefix(".attnviz-").tempdir_in(parent);
@@ -114,12 +137,12 @@ pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Resu
     let staged = aside.path().join("model");
     fs::create_dir(&staged).map_err(Error::io(out, "create it"))?;
 
-    let dtypes = weights(&checkpoint, options.dtype, &staged.join(WEIGHTS), &out.join(WEIGHTS))?;
+    let done = weights(&staged.join(WEIGHTS), &out.join(WEIGHTS))?;
     let mut names = vec![WEIGHTS.to_owned(), CONFIG.to_owned()];
     let write = |name: &str, bytes: &[u8]| {
         fs::write(staged.join(name), bytes).map_err(Error::io(out.join(name), "write it"))
     };
-    write(CONFIG, &config)?;
+    write(CONFIG, config)?;
     for (name, bytes) in companions(files)? {
         write(name, &bytes)?;
         names.push(name.to_owned());
@@ -133,14 +156,7 @@ pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Resu
         }
         fs::rename(&staged, out).map_err(Error::io(out, "move it into place"))?;
     }
-    Ok(Converted {
-        folder: out.to_path_buf(),
-        files: names,
-        tensors: checkpoint.names().count(),
-        bytes: written.len(),
-        dtypes,
-        notes: [files.notes.as_slice(), checkpoint.notes()].concat(),
-    })
+    Ok((names, written.len(), done))
 }
 
 /// Whether there is something in the folder, which `force` allows.

@@ -13,6 +13,7 @@ mod write;
 pub use arrays::{Array, Arrays};
 pub use attention::read_attention;
 pub use banded::banded;
+pub(crate) use convert::write_folder;
 pub use convert::{ConvertOptions, Converted, FloatType, convert};
 pub use inputs::{read_batch, read_decoder_batch};
 pub use write::{FileFormat, Stages, Target};

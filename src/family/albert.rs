@@ -83,12 +83,13 @@ fn read(fields: &Fields) -> Result<Config> {
     }
     // layer l belongs to group ⌊l / (layers / groups)⌋, in true division as in the reference
     let shared: Vec<usize> = (0..layers).map(|layer| layer * groups / layers).collect();
-    // a head that one layer lost is gone from the block that the whole group shares
-    let mut left: Vec<Option<Vec<usize>>> = vec![None; groups];
-    for (heads, &group) in base.heads.iter().zip(&shared) {
-        left[group].get_or_insert_with(|| heads.clone()).retain(|head| heads.contains(head));
+    // transformers names a block under its own number, in place of the layers that share it
+    let beyond = base.heads.iter().zip(&base.head_counts).skip(groups);
+    if let Some(layer) = beyond.clone().position(|(heads, &count)| heads.len() < count) {
+        let want = format!("numbers of blocks, below {groups}");
+        return Err(fields.wrong("pruned_heads", want, format!("{}", groups + layer)));
     }
-    let heads = shared.iter().map(|&group| left[group].clone().unwrap_or_default()).collect();
+    let heads = shared.iter().map(|&group| base.heads[group].clone()).collect();
     Ok(Config {
         heads,
         shared,
@@ -108,12 +109,16 @@ mod tests {
 
     #[test]
     fn heads_go_from_all_layers_that_share_a_block() {
-        let config = r#"{"hidden_size": 8, "num_attention_heads": 4, "num_hidden_layers": 4,
+        let config_text = r#"{"hidden_size": 8, "num_attention_heads": 4, "num_hidden_layers": 4,
             "intermediate_size": 8, "vocab_size": 9, "max_position_embeddings": 8,
-            "num_hidden_groups": 2, "pruned_heads": {"0": [1], "3": [0, 2]}}"#;
-        let fields = Fields::parse("config.json".as_ref(), config.as_bytes()).expect("JSON");
+            "num_hidden_groups": 2, "pruned_heads": {"0": [1], "1": [0, 2]}}"#;
+        let fields = Fields::parse("config.json".as_ref(), config_text.as_bytes()).expect("JSON");
         let config = read(&fields).expect("reads");
         assert_eq!(config.shared, [0, 0, 1, 1]);
         assert_eq!(config.heads, [vec![0, 2, 3], vec![0, 2, 3], vec![1, 3], vec![1, 3]]);
+        let config = config_text.replace("\"1\":", "\"2\":");
+        let fields = Fields::parse("config.json".as_ref(), config.as_bytes()).expect("JSON");
+        let line = read(&fields).expect_err("refused").to_string();
+        assert!(line.ends_with("expected numbers of blocks, below 2, found 2"), "{line}");
     }
 }

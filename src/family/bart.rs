@@ -1,9 +1,9 @@
 //! BART (Lewis et al. 2020) and Marian (Junczys-Dowmunt et al. 2018): an encoder and a decoder with
 //! their norms last.
 
-use super::Family;
 use super::common::{self, Keys};
 use super::fields::Fields;
+use super::{DECODER_PRUNED, Family};
 use crate::config::{Absolute, Config, Task};
 use crate::error::Result;
 
@@ -97,6 +97,7 @@ const DECODER: Keys = Keys {
     inner: "decoder_ffn_dim",
     layers: "decoder_layers",
     heads: "decoder_attention_heads",
+    pruned: DECODER_PRUNED,
     ..ENCODER
 };
 
@@ -111,5 +112,6 @@ fn read(fields: &Fields, model_type: &str, absolute: Absolute) -> Result<Config>
             ..base
         })
     };
-    Ok(Config { decoder: Some(Box::new(common::decoder(side(&DECODER)?))), ..side(&ENCODER)? })
+    let decoder = common::decoder(fields, side(&DECODER)?)?;
+    Ok(Config { decoder: Some(Box::new(decoder)), ..side(&ENCODER)? })
 }

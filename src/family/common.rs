@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{Fields, LARGEST};
-use super::generation;
+use super::{CROSS_PRUNED, PRUNED, generation};
 use crate::config::{
     Absolute, Activation, Config, Distances, Heads, NormKind, NormOrder, Pooling, Task,
 };
@@ -20,6 +20,8 @@ pub(super) struct Keys {
     pub head_dim: Option<&'static str>,
     /// `None` for models that take inputs of any length.
     pub positions: Option<&'static str>,
+    /// Where the heads are named that were cut out.
+    pub pruned: &'static str,
     /// What `inner` is times `hidden`, where a config may leave it out.
     pub inner_times: Option<usize>,
 }
@@ -33,6 +35,7 @@ pub(super) const KEYS: Keys = Keys {
     activation: "hidden_act",
     head_dim: None,
     positions: Some("max_position_embeddings"),
+    pruned: PRUNED,
     inner_times: None,
 };
 
@@ -65,7 +68,7 @@ pub(super) fn read(fields: &Fields, model_type: &str, keys: &Keys) -> Result<Con
         intermediate_size,
         head_dim,
         head_counts: vec![count; layers],
-        heads: remaining_heads(fields, layers, count)?,
+        heads: remaining_heads(fields, keys.pruned, layers, count)?,
         cross_heads: Vec::new(),
         vocab_size: fields.size("vocab_size")?,
         max_positions: keys.positions.map_or(Ok(LARGEST), |key| fields.size(key))?,
@@ -134,13 +137,18 @@ pub(super) fn positions(fields: &Fields, absolute: Absolute) -> Result<(Absolute
     Ok(fields.choice("position_embedding_type", &names)?.unwrap_or(names[0].1))
 }
 
-/// The heads that `pruned_heads` leaves, in the form that transformers 4 wrote:
+/// The heads that `pruned_heads`, or another key, leaves, in the form that transformers 4 wrote:
 /// `{"0": [1, 2], "3": [11]}`, numbers as before any pruning.
-fn remaining_heads(fields: &Fields, layers: usize, count: usize) -> Result<Vec<Vec<usize>>> {
+fn remaining_heads(
+    fields: &Fields,
+    key: &str,
+    layers: usize,
+    count: usize,
+) -> Result<Vec<Vec<usize>>> {
     let mut heads = vec![(0..count).collect::<Vec<_>>(); layers];
-    let Some(pruned) = fields.get("pruned_heads") else { return Ok(heads) };
+    let Some(pruned) = fields.get(key) else { return Ok(heads) };
     let want = || format!("{{layer: [heads]}} with layers below {layers}, heads below {count}");
-    let wrong = |found: String| fields.wrong("pruned_heads", want(), found);
+    let wrong = |found: String| fields.wrong(key, want(), found);
     let pruned = pruned.as_object().ok_or_else(|| wrong("something else".into()))?;
     for (layer, gone) in pruned {
         let kept = layer.parse().ok().and_then(|layer: usize| heads.get_mut(layer));
@@ -181,8 +189,10 @@ pub(super) fn after_pad(fields: &Fields, pad: u32) -> Result<usize> {
     left.ok_or_else(|| fields.wrong("max_position_embeddings", want, rows.to_string()))
 }
 
-/// The decoder of an encoder-decoder: causal, and each layer with as many heads over the encoder's
-/// output as over its own positions.
-pub(super) fn decoder(config: Config) -> Config {
-    Config { causal: true, cross: true, cross_heads: config.heads.clone(), ..config }
+/// The decoder of an encoder-decoder: causal, and before any pruning each layer with as many heads
+/// over the encoder's output as over its own positions.
+pub(super) fn decoder(fields: &Fields, config: Config) -> Result<Config> {
+    let count = config.head_counts.first().copied().unwrap_or(0);
+    let cross_heads = remaining_heads(fields, CROSS_PRUNED, config.layers(), count)?;
+    Ok(Config { causal: true, cross: true, cross_heads, ..config })
 }

@@ -45,6 +45,14 @@ pub(crate) struct Family {
     pub read: fn(&Fields) -> Result<Config>,
 }
 
+/// Key of the heads that were cut out, as transformers 4 wrote it: of an encoder-decoder the
+/// encoder's.
+pub(crate) const PRUNED: &str = "pruned_heads";
+/// The same of a decoder that reads an encoder's output, which transformers does not know.
+pub(crate) const DECODER_PRUNED: &str = "decoder_pruned_heads";
+/// The same of its attention over that output.
+pub(crate) const CROSS_PRUNED: &str = "cross_pruned_heads";
+
 const FAMILIES: &[&Family] = &[
     &bert::BERT,
     &roberta::ROBERTA,

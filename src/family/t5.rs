@@ -1,9 +1,9 @@
 //! T5 (Raffel et al. 2020) and T5 v1.1: an encoder and a decoder with root mean square norms first,
 //! unscaled products and one bias by distance for all layers of a stack.
 
-use super::Family;
 use super::common::{self, Keys};
 use super::fields::Fields;
+use super::{DECODER_PRUNED, Family};
 use crate::config::{Absolute, Activation, Config, Distances, NormKind, NormOrder, Task};
 use crate::error::Result;
 
@@ -81,7 +81,8 @@ fn read(fields: &Fields) -> Result<Config> {
         None => KEYS.layers,
         Some(_) => "num_decoder_layers",
     };
-    let decoder = common::decoder(side(fields, &Keys { layers, ..KEYS })?);
+    let decoder = side(fields, &Keys { layers, pruned: DECODER_PRUNED, ..KEYS })?;
+    let decoder = common::decoder(fields, decoder)?;
     Ok(Config { decoder: Some(Box::new(decoder)), ..encoder })
 }
 

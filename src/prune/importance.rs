@@ -165,8 +165,12 @@ fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
     Ok(target)
 }
 
-/// ∫₀¹ ∂L/∂g dg of each example and head, signed.
-pub(super) fn integrated(
+/// ∫₀¹ ∂L/∂g dg of each example and head, signed, along the path of [`Score::Integrated`] with
+/// `steps` points: over the heads of a layer the sum is what its attention changes of the loss.
+///
+/// # Errors
+/// Those of [`Model::forward`] and [`Target::losses`].
+pub fn integrated(
     model: &Model,
     target: &Target,
     batch: &Batch,

@@ -1,16 +1,21 @@
-//! The head-pruning bench: how much each head matters ([`importance`](fn@importance)), and what a
-//! run loses without it.
+//! The head-pruning bench: how much each head matters ([`importance`](fn@importance)), and a
+//! checkpoint without the ones that matter least ([`prune`]).
 //!
 //! A gate is a factor on a head's context, the weighted values that it hands to the output
 //! projection: 1 leaves the head as it is, 0 is the head cut out of the weights. Every score here
 //! reads or differentiates a run whose gates are 1.
 
+mod cut;
 mod gates;
 mod importance;
+mod place;
 mod scores;
+mod surgery;
 mod target;
 
 pub use gates::{Gradients, gradients};
-pub use importance::{Sample, Score, importance};
+pub use importance::{Sample, Score, importance, integrated};
+pub use place::{Removal, StackHead, heads_left};
 pub use scores::{HeadScore, by_layer, rank_correlation};
+pub use surgery::{PruneOptions, Pruned, prune};
 pub use target::{Target, embedding, mask_some};
