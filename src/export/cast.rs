@@ -9,7 +9,7 @@ use safetensors::{Dtype, View};
 use crate::weights::{Number, Storage, Stored};
 
 /// A tensor on its way into another type, converted when it is written.
-pub(super) struct Cast<'a> {
+pub(crate) struct Cast<'a> {
     pub tensor: &'a Stored,
     pub bytes: &'a [u8],
     pub dtype: Dtype,

@@ -229,7 +229,7 @@ fn companions(files: &ModelFiles) -> Result<Vec<(&'static str, Cow<'static, [u8]
 }
 
 /// The configuration, with a `dtype` that is true of the tensors.
-fn config(
+pub(crate) fn config(
     files: &ModelFiles,
     checkpoint: &Checkpoint,
     dtype: Option<FloatType>,
@@ -272,6 +272,15 @@ fn config(
         .map_err(|why| Error::checkpoint(path, why.to_string()))?;
     text.push(b'\n');
     Ok(Cow::Owned(text))
+}
+
+/// A tensor in the type in which safetensors can hold it; `too_large` stays empty.
+pub(crate) fn plain<'a>(
+    tensor: &'a Stored,
+    bytes: &'a [u8],
+    too_large: &'a Mutex<Option<String>>,
+) -> Cast<'a> {
+    Cast { tensor, bytes, dtype: becomes(tensor, None), too_large }
 }
 
 /// The type that a tensor is written in.

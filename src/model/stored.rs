@@ -80,7 +80,7 @@ pub(crate) fn add_product(
         let step = if m == 1 { (DECODED / width.max(1)).clamp(1, rows) } else { rows };
         for at in (0..rows).step_by(step) {
             let some = step.min(rows - at);
-            let matrix = rows(table, first + at, some)?; // [some, k]
+            let matrix = decoded(table, first + at, some)?; // [some, k]
             let factors = (View::rows(x, width), View::rows(&matrix, width).t());
             let sizes = Sizes { m, k: width, n: some };
             matmul(&mut part[at..], rows, true, factors, sizes, alpha, 1);
@@ -117,19 +117,19 @@ pub(crate) fn add_product_back(
     gradient: &[f32],
     alpha: f32,
 ) -> Result<()> {
-    let (n, k) = (table.rows, table.cols);
-    for first in (0..n).step_by(MANY).take_while(|_| !out.is_empty()) {
+    let (n, k, m) = (table.rows, table.cols, out.len() / table.cols.max(1));
+    for first in (0..n).step_by(MANY).take_while(|_| m > 0) {
         let some = MANY.min(n - first);
-        let matrix = rows(table, first, some)?; // [some, k]
+        let matrix = decoded(table, first, some)?; // [some, k]
         let factors = (View::rows(&gradient[first..], n), View::rows(&matrix, k));
-        let sizes = Sizes { m: out.len() / k, k: some, n: k };
+        let sizes = Sizes { m, k: some, n: k };
         matmul(out, k, true, factors, sizes, alpha, rayon::current_num_threads());
     }
     Ok(())
 }
 
 /// Rows as numbers, decoded where they are not stored as such.
-fn rows(table: &Table, first: usize, count: usize) -> Result<Cow<'_, [f32]>> {
+fn decoded(table: &Table, first: usize, count: usize) -> Result<Cow<'_, [f32]>> {
     match table.rows_stored(first, count) {
         Some(stored) => Ok(Cow::Borrowed(stored)),
         None => table.rows_range(first, count).map(Cow::Owned),

@@ -9,9 +9,9 @@ use safetensors::{Dtype, View};
 use super::place::{StackHead, left};
 use crate::config::{Config, Stack};
 use crate::error::{Error, Result};
+use crate::export::Cast;
 use crate::family::Family;
 use crate::select::Head;
-use crate::weights::Stored;
 
 /// What goes, and of what.
 pub(super) struct Cuts<'a> {
@@ -81,8 +81,7 @@ impl Cuts<'_> {
 
 /// A tensor without what is cut out of it, put together when it is written.
 pub(super) struct Cut<'a> {
-    bytes: &'a [u8],
-    dtype: Dtype,
+    whole: Cast<'a>,
     shape: Vec<usize>,
     /// Bytes of what lies behind one place on the axis, and which places stay.
     places: Option<(usize, Vec<bool>)>,
@@ -92,25 +91,29 @@ impl<'a> Cut<'a> {
     /// # Errors
     /// [`Error::Shape`] where the tensor has not as many places as the heads that are left,
     /// [`Error::Checkpoint`] where its numbers are not whole bytes.
-    pub fn new(tensor: &Stored, bytes: &'a [u8], plan: Option<Plan>, path: &Path) -> Result<Self> {
-        let (mut shape, dtype) = (tensor.shape.clone(), tensor.dtype);
+    pub fn new(whole: Cast<'a>, plan: Option<Plan>, path: &Path) -> Result<Self> {
+        let (mut shape, raw) = (whole.tensor.shape.clone(), &whole.tensor.raw);
         let Some(Plan { axis, stays, .. }) = plan else {
-            return Ok(Self { bytes, dtype, shape, places: None });
+            return Ok(Self { whole, shape, places: None });
         };
         if shape.get(axis) != Some(&stays.len()) {
             let mut want = shape.clone();
             want.resize(want.len().max(axis + 1), 0);
             want[axis] = stays.len();
-            let (path, tensor) = (path.to_path_buf(), tensor.raw.clone());
-            return Err(Error::Shape { path, tensor, want, found: shape });
+            return Err(Error::Shape {
+                path: path.into(),
+                tensor: raw.clone(),
+                want,
+                found: shape,
+            });
         }
-        let bits = shape[axis + 1..].iter().product::<usize>() * dtype.bitsize();
+        let bits = shape[axis + 1..].iter().product::<usize>() * whole.dtype.bitsize();
         if bits % 8 != 0 {
-            let why = format!("tensor `{}` is {dtype:?}: parts of bytes cannot go", tensor.raw);
+            let why = format!("tensor `{raw}` is {:?}: parts of bytes cannot go", whole.dtype);
             return Err(Error::checkpoint(path, why));
         }
         shape[axis] = stays.iter().filter(|&&stays| stays).count();
-        Ok(Self { bytes, dtype, shape, places: Some((bits / 8, stays)) })
+        Ok(Self { whole, shape, places: Some((bits / 8, stays)) })
     }
 
     /// Numbers that are left.
@@ -121,7 +124,7 @@ impl<'a> Cut<'a> {
 
 impl View for Cut<'_> {
     fn dtype(&self) -> Dtype {
-        self.dtype
+        self.whole.dtype
     }
 
     fn shape(&self) -> &[usize] {
@@ -129,13 +132,14 @@ impl View for Cut<'_> {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        let Some((size, stays)) = &self.places else { return Cow::Borrowed(self.bytes) };
-        let places = self.bytes.chunks_exact((*size).max(1)).zip(stays.iter().cycle());
+        let bytes = self.whole.data();
+        let Some((size, stays)) = &self.places else { return bytes };
+        let places = bytes.chunks_exact((*size).max(1)).zip(stays.iter().cycle());
         let kept = places.filter(|(_, stays)| **stays).flat_map(|(place, _)| place);
         Cow::Owned(kept.copied().collect())
     }
 
     fn data_len(&self) -> usize {
-        self.count() * self.dtype.bitsize() / 8
+        self.count() * self.whole.dtype.bitsize() / 8
     }
 }

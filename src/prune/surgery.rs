@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
@@ -10,7 +11,7 @@ use super::cut::{Cut, Cuts};
 use super::place::{StackHead, left, name, stacks};
 use crate::config::{Config, Stack};
 use crate::error::{Error, Result};
-use crate::export::write_folder;
+use crate::export;
 use crate::family::{self, Family, fields::Fields};
 use crate::hub::ModelFiles;
 use crate::select::Head;
@@ -70,13 +71,12 @@ pub fn prune(
     options: &PruneOptions,
 ) -> Result<Pruned> {
     let checkpoint = Checkpoint::open(files)?;
-    let (fields, bytes) = match &files.config {
-        Some(asset) => (Fields::parse(asset.path(), &asset.bytes()?)?, asset.bytes()?),
-        None => {
-            let path = checkpoint.path().with_file_name("config.json");
-            return Err(Error::checkpoint(path, "there is no config.json"));
-        }
+    let bytes = export::config(files, &checkpoint, None)?;
+    let path = match (&files.config, checkpoint.config()) {
+        (Some(asset), _) => asset.path(),
+        (None, found) => found.map_or(checkpoint.path(), |(path, _)| path),
     };
+    let fields = Fields::parse(path, &bytes)?;
     let family = match fields.text("model_type")? {
         Some(model_type) => family::of(&fields, &model_type)?,
         None => family::infer(checkpoint.path(), checkpoint.names())?,
@@ -86,19 +86,21 @@ pub fn prune(
     let gone = whole(&config, remove, &mut notes)?;
     check(&config, &gone, options)?;
     let cuts = Cuts { config: &config, family, gone: &gone };
-    let parts = cut_all(&checkpoint, &cuts)?;
+    let too_large = Mutex::default();
+    let parts = cut_all(&checkpoint, &cuts, &too_large)?;
     let text = described(&bytes, &config, family, &gone, fields.path())?;
 
     let size = |parts: &[(&str, Cut<'_>)]| parts.iter().map(|(_, cut)| cut.count()).sum();
-    let before = checkpoint.tensors().map(|(one, _)| one.shape.iter().product::<usize>()).sum();
+    let before = checkpoint.tensors().map(|(_, one, _)| one.shape.iter().product::<usize>()).sum();
     let parameters = (before, size(&parts));
-    let stored = checkpoint.tensors().map(|(_, bytes)| bytes.len() as u64).sum();
-    let (names, written, ()) = write_folder(files, out, &text, options.force, |path, shown| {
-        // what transformers asks for before it loads a file
-        let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-        safetensors::serialize_to_file(parts, Some(about), path)
-            .map_err(|why| Error::Output { path: shown.into(), why: why.to_string() })
-    })?;
+    let stored = checkpoint.tensors().map(|(.., bytes)| bytes.len() as u64).sum();
+    let (names, written, ()) =
+        export::write_folder(files, out, &text, options.force, |path, shown| {
+            // what transformers asks for before it loads a file
+            let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+            safetensors::serialize_to_file(parts, Some(about), path)
+                .map_err(|why| Error::Output { path: shown.into(), why: why.to_string() })
+        })?;
     let all: usize =
         stacks(&config).filter_map(|stack| left(&config, stack)).flatten().map(Vec::len).sum();
     Ok(Pruned {
@@ -188,15 +190,20 @@ fn check(config: &Config, gone: &BTreeSet<StackHead>, options: &PruneOptions) ->
 }
 
 /// Every tensor with what is cut out of it.
-fn cut_all<'a>(checkpoint: &'a Checkpoint, cuts: &Cuts<'_>) -> Result<Vec<(&'a str, Cut<'a>)>> {
+fn cut_all<'a>(
+    checkpoint: &'a Checkpoint,
+    cuts: &Cuts<'_>,
+    too_large: &'a Mutex<Option<String>>,
+) -> Result<Vec<(&'a str, Cut<'a>)>> {
     let mut cut: BTreeSet<(Stack, usize)> = BTreeSet::new();
     let mut parts = Vec::new();
-    for (tensor, bytes) in checkpoint.tensors() {
-        let plan = cuts.plan(&tensor.raw);
+    for (name, tensor, bytes) in checkpoint.tensors() {
+        let plan = cuts.plan(name);
         if let Some(plan) = &plan {
             cut.insert((plan.stack, plan.block));
         }
-        parts.push((tensor.raw.as_str(), Cut::new(tensor, bytes, plan, checkpoint.path())?));
+        let whole = export::plain(tensor, bytes, too_large);
+        parts.push((name, Cut::new(whole, plan, checkpoint.path())?));
     }
     let lacking = cuts.gone.iter().find(|one| {
         let block = cuts.config.of(one.stack).shared[one.head.layer];
