@@ -44,14 +44,14 @@ fn losses_and_gradients_agree_with_the_reference() {
     let (golden, model, sample) = mlm();
     let target = sample.target.clone().expect("labels");
     let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-    let (loss, found) = gradients(&model, &sample.batch, losses).expect("runs");
+    let (loss, found) = gradients(&model, &sample.batch, &[], losses).expect("runs");
     let want = golden.tensor("mlm.loss_per_example");
     hold("loss", loss.into_iter().map(f64::from), want);
     let rows = (0..3).flat_map(|b| found.layers.iter().map(move |layer| layer.row(b).to_vec()));
     let want = golden.tensor("importance.grad_per_example");
     hold("gradients", rows.flatten(), want);
 
-    let scores = importance(&model, Score::Gradient, &[sample]).expect("scores");
+    let scores = importance(&model, Score::Gradient, &[sample], &[]).expect("scores");
     assert_eq!(scores[5].head, Head { layer: 1, head: 1 });
     hold("mean of absolute values", values(&scores), golden.tensor("importance.mean_abs"));
     hold("by layer", values(&by_layer(&scores)), golden.tensor("importance.layer_l2"));
@@ -90,7 +90,7 @@ fn gradients_are_central_differences_in_every_family() {
         let golden = Golden::open(name);
         let model = open(&golden.folder, None).expect("loads");
         let (config, batch) = (model.config(), golden.batch());
-        let (_, found) = gradients(&model, &batch, |h| projected(h, &batch)).expect(name);
+        let (_, found) = gradients(&model, &batch, &[], |h| projected(h, &batch)).expect(name);
         let value = |head: Head, factor: f64| -> Vec<f32> {
             // layers of one block lose or keep a head together
             let block = config.shared[head.layer];
@@ -134,8 +134,9 @@ fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
     let (_, model, sample) = mlm();
     let target = sample.target.clone().expect("labels");
     let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-    let (_, found) = gradients(&model, &sample.batch, losses).expect("runs");
-    let fisher = importance(&model, Score::Fisher, std::slice::from_ref(&sample)).expect("scores");
+    let (_, found) = gradients(&model, &sample.batch, &[], losses).expect("runs");
+    let fisher =
+        importance(&model, Score::Fisher, std::slice::from_ref(&sample), &[]).expect("scores");
     let squares = found.layers.iter().flat_map(|layer| {
         layer
             .columns()
@@ -156,7 +157,7 @@ fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
     let found = integrated(&model, &target, &sample.batch, steps).expect("integrals");
     let whole_path = found.layers;
     let score = Score::Integrated { steps };
-    let scores = importance(&model, score, std::slice::from_ref(&sample)).expect("scores");
+    let scores = importance(&model, score, std::slice::from_ref(&sample), &[]).expect("scores");
     for layer in 0..3 {
         let gates: Vec<Intervention> = (0..4)
             .map(|head| Intervention::gate(attnviz::Stack::Encoder, Head { layer, head }, 0.0))
@@ -182,7 +183,7 @@ fn the_jacobian_norm_is_that_of_differences() {
     let special = Array2::from_elem(batch.ids.dim(), false);
     let sample = Sample { batch: batch.clone(), special, target: None };
     let score = Score::Jacobian { probes: 400, seed: 3 };
-    let found = importance(&model, score, &[sample]).expect("scores");
+    let found = importance(&model, score, &[sample], &[]).expect("scores");
     let unit = |factor: f64, head: Head| -> Vec<f32> {
         let gate = [Intervention::gate(model.config().stack(), head, factor)];
         let hidden = model.forward(&batch, &mut Recorder::new(), &gate).expect("runs");
@@ -206,7 +207,7 @@ fn confidence_and_output_norm_by_their_definitions() {
     sample.target = None;
     let run = common::record(&model, &sample.batch, &[]);
     let scores =
-        importance(&model, Score::Confidence, std::slice::from_ref(&sample)).expect("scores");
+        importance(&model, Score::Confidence, std::slice::from_ref(&sample), &[]).expect("scores");
     for one in scores {
         let kept = run.kept(one.head.layer, attnviz::Site::Probs);
         let mut sum = 0.0;
@@ -220,7 +221,7 @@ fn confidence_and_output_norm_by_their_definitions() {
         let want = sum / sample.batch.lengths.len() as f64;
         assert!((one.score - want).abs() < 1e-6, "{}: {} for {want}", one.head, one.score);
     }
-    let norms = importance(&model, Score::OutputNorm, &[sample]).expect("scores");
+    let norms = importance(&model, Score::OutputNorm, &[sample], &[]).expect("scores");
     assert!(values(&norms).all(|norm| norm > 0.0));
     assert!(rank_correlation(&norms, &norms).is_some_and(|r| (r - 1.0).abs() < 1e-12));
 }
@@ -234,20 +235,21 @@ fn losses_that_compare_with_the_model_itself_are_refused_by_name() {
     ] {
         // the reason for refusing: nothing is left but rounding
         let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-        let (loss, Gradients { layers }) = gradients(&model, &sample.batch, losses).expect("runs");
+        let (loss, Gradients { layers }) =
+            gradients(&model, &sample.batch, &[], losses).expect("runs");
         assert!(loss.iter().all(|loss| loss.abs() < 1e-5), "{loss:?}");
         assert!(layers.iter().all(|layer| layer.iter().all(|x| x.abs() < 1e-4)), "{layers:?}");
 
         sample.target = Some(target);
-        let error = importance(&model, Score::Fisher, std::slice::from_ref(&sample));
+        let error = importance(&model, Score::Fisher, std::slice::from_ref(&sample), &[]);
         let line = error.expect_err("refused").to_string();
         assert!(line.starts_with("score fisher: expected a loss with labels"), "{line}");
         let score = Score::Integrated { steps: 3 };
-        let scores = importance(&model, score, std::slice::from_ref(&sample)).expect("scores");
+        let scores = importance(&model, score, std::slice::from_ref(&sample), &[]).expect("scores");
         assert!(values(&scores).any(|score| score > 1e-4));
     }
     sample.target = None;
-    let error = importance(&model, Score::Gradient, &[sample]).expect_err("refused");
+    let error = importance(&model, Score::Gradient, &[sample], &[]).expect_err("refused");
     assert!(error.to_string().contains("jacobian"), "{error}");
 }
 

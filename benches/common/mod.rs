@@ -17,26 +17,29 @@ fn noise(state: &mut u64) -> f32 {
     (*state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
 }
 
-fn shapes() -> Vec<(String, Vec<usize>)> {
+/// Layers, width and inner width of a BERT.
+type Sizes = (usize, usize, usize);
+
+fn shapes((layers, width, inner): Sizes) -> Vec<(String, Vec<usize>)> {
     let mut shapes = vec![
-        ("embeddings.word_embeddings.weight".to_string(), vec![VOCAB, WIDTH]),
-        ("embeddings.position_embeddings.weight".into(), vec![512, WIDTH]),
-        ("embeddings.token_type_embeddings.weight".into(), vec![2, WIDTH]),
+        ("embeddings.word_embeddings.weight".to_string(), vec![VOCAB, width]),
+        ("embeddings.position_embeddings.weight".into(), vec![512, width]),
+        ("embeddings.token_type_embeddings.weight".into(), vec![2, width]),
     ];
     let norm = |shapes: &mut Vec<(String, Vec<usize>)>, at: &str| {
-        shapes.push((format!("{at}.weight"), vec![WIDTH]));
-        shapes.push((format!("{at}.bias"), vec![WIDTH]));
+        shapes.push((format!("{at}.weight"), vec![width]));
+        shapes.push((format!("{at}.bias"), vec![width]));
     };
     norm(&mut shapes, "embeddings.LayerNorm");
-    for layer in 0..LAYERS {
+    for layer in 0..layers {
         let at = format!("encoder.layer.{layer}");
         for (name, outputs, inputs) in [
-            ("attention.self.query", WIDTH, WIDTH),
-            ("attention.self.key", WIDTH, WIDTH),
-            ("attention.self.value", WIDTH, WIDTH),
-            ("attention.output.dense", WIDTH, WIDTH),
-            ("intermediate.dense", INNER, WIDTH),
-            ("output.dense", WIDTH, INNER),
+            ("attention.self.query", width, width),
+            ("attention.self.key", width, width),
+            ("attention.self.value", width, width),
+            ("attention.output.dense", width, width),
+            ("intermediate.dense", inner, width),
+            ("output.dense", width, inner),
         ] {
             shapes.push((format!("{at}.{name}.weight"), vec![outputs, inputs]));
             shapes.push((format!("{at}.{name}.bias"), vec![outputs]));
@@ -47,15 +50,38 @@ fn shapes() -> Vec<(String, Vec<usize>)> {
     shapes
 }
 
+fn bert_config((layers, width, inner): Sizes, class: &str) -> String {
+    format!(
+        r#"{{"model_type":"bert","architectures":["{class}"],"hidden_size":{width},
+        "num_attention_heads":12,"num_hidden_layers":{layers},"intermediate_size":{inner},
+        "vocab_size":{VOCAB},"max_position_embeddings":512,"type_vocab_size":2}}"#
+    )
+}
+
+/// A checkpoint of the shape of all-MiniLM-L6 with a masked-LM head, in single precision.
+pub fn minilm_masked() -> ModelFiles {
+    let sizes = (6, 384, 1536);
+    let mut shapes = shapes(sizes);
+    for (name, shape) in [
+        ("transform.dense.weight", vec![384, 384]),
+        ("transform.dense.bias", vec![384]),
+        ("transform.LayerNorm.weight", vec![384]),
+        ("transform.LayerNorm.bias", vec![384]),
+        ("bias", vec![VOCAB]),
+    ] {
+        shapes.push((format!("cls.predictions.{name}"), shape));
+    }
+    let single = |x: f32| x.to_le_bytes().to_vec();
+    let config = bert_config(sizes, "BertForMaskedLM");
+    files("random MiniLM", config, weights(shapes, Dtype::F32, single))
+}
+
 /// The files of the checkpoint, stored in half precision.
 pub fn bert_base() -> ModelFiles {
-    let config = format!(
-        r#"{{"model_type":"bert","hidden_size":{WIDTH},"num_attention_heads":12,
-        "num_hidden_layers":{LAYERS},"intermediate_size":{INNER},"vocab_size":{VOCAB},
-        "max_position_embeddings":512,"type_vocab_size":2}}"#
-    );
+    let sizes = (LAYERS, WIDTH, INNER);
+    let config = bert_config(sizes, "BertModel");
     let half = |x: f32| half::f16::from_f32(x).to_le_bytes().to_vec();
-    files("random BERT-base", config, weights(shapes(), Dtype::F16, half))
+    files("random BERT-base", config, weights(shapes(sizes), Dtype::F16, half))
 }
 
 /// A checkpoint of the shape of GPT-2 small, in single precision as its own.

@@ -159,6 +159,16 @@ pub(crate) fn write_folder<T>(
     Ok((names, written.len(), done))
 }
 
+/// Shows that a checkpoint can be written into the folder `out`, and leaves nothing behind. For calling
+/// before any heavy work.
+///
+/// # Errors
+/// [`Error::Output`] where `out` holds files already and `force` is off, [`Error::Io`] where it
+/// cannot be written.
+pub fn prove_folder(out: &Path, force: bool) -> Result<()> {
+    claim(out, force).map(|_| ())
+}
+
 /// Whether there is something in the folder, which `force` allows.
 fn claim(out: &Path, force: bool) -> Result<bool> {
     prove_writable(out)?;

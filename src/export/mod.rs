@@ -14,7 +14,7 @@ pub use arrays::{Array, Arrays};
 pub use attention::read_attention;
 pub use banded::banded;
 pub(crate) use cast::Cast;
-pub use convert::{ConvertOptions, Converted, FloatType, convert};
+pub use convert::{ConvertOptions, Converted, FloatType, convert, prove_folder};
 pub(crate) use convert::{config, plain, write_folder};
 pub use inputs::{read_batch, read_decoder_batch};
 pub use write::{FileFormat, Stages, Target};

@@ -40,6 +40,14 @@ fn not_a_folder(path: &Path) -> Error {
     Error::Output { path: path.into(), why: "expected a folder, found a file".into() }
 }
 
+/// Writes a file whole: aside in its folder, then renamed into place.
+///
+/// # Errors
+/// [`Error::Io`] when the folder cannot be written.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_aside(path, |file| file.write_all(bytes).map_err(Error::io(path, "write it")))
+}
+
 /// Writes `path` aside in its folder, then renames it into place.
 ///
 /// # Errors

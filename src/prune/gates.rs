@@ -48,6 +48,12 @@ impl Gates {
         Ok(Self { blocks, shared: config.shared.clone(), config: config.clone(), batch })
     }
 
+    /// Whether a block has no heads left.
+    pub fn empty(config: &Config, block: usize) -> bool {
+        let layer = config.shared.iter().position(|&shared| shared == block);
+        layer.is_none_or(|layer| config.heads[layer].is_empty())
+    }
+
     pub fn interventions(&self) -> Vec<Intervention> {
         let gate = |(layer, &block): (usize, &usize)| {
             let gates = self.blocks[block].as_ref()?;
@@ -84,7 +90,7 @@ impl Gates {
 }
 
 /// The numbers `of(hidden)` `[B]` of the last layer's output `[B,T,D]`, and their derivatives by
-/// all gates at 1, in one pass forward and one back. Example b's number must depend on its own
+/// all gates at 1, in one pass forward, in which `changes` act behind the gates, and one back. Example b's number must depend on its own
 /// output alone; then its derivative by its own gates is that of the sum.
 ///
 /// # Errors
@@ -92,10 +98,15 @@ impl Gates {
 pub fn gradients(
     model: &Model,
     batch: &Batch,
+    changes: &[Intervention],
     of: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<(Vec<f32>, Gradients)> {
     let gates = Gates::new(model.config(), batch.ids.nrows(), 1.0, |_| true, model.device())?;
-    let hidden = model.forward(batch, &mut Recorder::new(), &gates.interventions())?;
+    let hidden = model.forward(
+        batch,
+        &mut Recorder::new(),
+        &[gates.interventions(), changes.to_vec()].concat(),
+    )?;
     let each = of(&hidden)?;
     let found = gates.gradients(&each.sum_all()?)?;
     Ok((each.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?, found))

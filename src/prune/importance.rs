@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::select::Head;
 use crate::tokens::{Batch, Encoding};
-use crate::trace::{Keep, Recorder, Site};
+use crate::trace::{Intervention, Keep, Recorder, Site};
 
 /// How a head is scored. B examples; g is a gate, L a loss per example, f the mean embedding of the
 /// last layer with length 1.
@@ -87,17 +87,24 @@ impl Sample {
 }
 
 /// The score of every head that is left, by layer and head: the mean over all examples of all
-/// samples. Of an encoder-decoder the encoder's.
+/// samples. Of an encoder-decoder the encoder's. `changes` act in every run, behind the gates: with
+/// gates of 0 a head counts as removed already.
 ///
 /// # Errors
 /// [`Error::Usage`] for a gradient of a loss that compares with the unpruned model itself, and for
 /// a score that needs a loss without one; those of [`Model::forward`] and [`Target::losses`].
-pub fn importance(model: &Model, score: Score, samples: &[Sample]) -> Result<Vec<HeadScore>> {
+pub fn importance(
+    model: &Model,
+    score: Score,
+    samples: &[Sample],
+    changes: &[Intervention],
+) -> Result<Vec<HeadScore>> {
+    let run = Run { model, changes };
     let config = model.config();
     let mut sums: Vec<Vec<f64>> = config.heads.iter().map(|heads| vec![0.0; heads.len()]).collect();
     let mut examples = 0;
     for sample in samples {
-        let found = one(model, score, sample)?;
+        let found = run.one(score, sample)?;
         for (sums, found) in sums.iter_mut().zip(&found.layers) {
             for row in found.rows() {
                 sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
@@ -116,30 +123,137 @@ pub fn importance(model: &Model, score: Score, samples: &[Sample]) -> Result<Vec
     Ok(scores.collect())
 }
 
-/// What each example of a sample adds to the mean, `[B,H]` per layer.
-fn one(model: &Model, score: Score, sample: &Sample) -> Result<Gradients> {
-    let losses = |target: &Target, hidden: &Tensor| target.losses(model, hidden, &sample.batch);
-    let each = |mut found: Gradients, f: fn(f64) -> f64| {
-        found.layers.iter_mut().for_each(|layer| layer.mapv_inplace(f));
-        found
-    };
-    match score {
-        Score::Gradient | Score::Fisher => {
-            let target = loss_of(score, sample)?;
-            let (_, found) = gradients(model, &sample.batch, |hidden| losses(target, hidden))?;
-            Ok(match score {
-                Score::Gradient => each(found, f64::abs),
-                _ => each(found, |x| x * x),
-            })
+/// A model with what is changed in it.
+struct Run<'a> {
+    model: &'a Model,
+    changes: &'a [Intervention],
+}
+
+impl Run<'_> {
+    /// What each example of a sample adds to the mean, `[B,H]` per layer.
+    fn one(&self, score: Score, sample: &Sample) -> Result<Gradients> {
+        let each = |mut found: Gradients, f: fn(f64) -> f64| {
+            found.layers.iter_mut().for_each(|layer| layer.mapv_inplace(f));
+            found
+        };
+        match score {
+            Score::Gradient | Score::Fisher => {
+                let target = loss_of(score, sample)?;
+                let losses = |hidden: &Tensor| target.losses(self.model, hidden, &sample.batch);
+                let (_, found) = gradients(self.model, &sample.batch, self.changes, losses)?;
+                Ok(match score {
+                    Score::Gradient => each(found, f64::abs),
+                    _ => each(found, |x| x * x),
+                })
+            }
+            Score::Integrated { steps } => {
+                let target = loss_of(score, sample)?;
+                Ok(each(self.integrated(target, &sample.batch, steps)?, f64::abs))
+            }
+            Score::Jacobian { probes, seed } => self.jacobian(&sample.batch, probes, seed),
+            Score::Confidence => self.confidence(sample),
+            Score::OutputNorm => self.output_norm(sample),
         }
-        Score::Integrated { steps } => {
-            let target = loss_of(score, sample)?;
-            Ok(each(integrated(model, target, &sample.batch, steps)?, f64::abs))
-        }
-        Score::Jacobian { probes, seed } => jacobian(model, &sample.batch, probes, seed),
-        Score::Confidence => confidence(model, sample),
-        Score::OutputNorm => output_norm(model, sample),
     }
+
+    fn forward(&self, batch: &Batch, gates: &Gates) -> Result<Tensor> {
+        let all = [gates.interventions(), self.changes.to_vec()].concat();
+        self.model.forward(batch, &mut Recorder::new(), &all)
+    }
+
+    fn integrated(&self, target: &Target, batch: &Batch, steps: usize) -> Result<Gradients> {
+        let (model, config, steps) = (self.model, self.model.config(), steps.max(1));
+        let rows = batch.ids.nrows();
+        let none = config.heads.iter().map(|heads| Array2::zeros((rows, heads.len())));
+        let mut sums = Gradients { layers: none.collect() };
+        let blocks = config.shared.iter().max().map_or(0, |last| last + 1);
+        for block in (0..blocks).filter(|&block| !Gates::empty(config, block)) {
+            for step in 0..steps {
+                let at = (step as f64 + 0.5) / steps as f64;
+                let gates = Gates::new(config, rows, at, |one| one == block, model.device())?;
+                let hidden = self.forward(batch, &gates)?;
+                let found = gates.gradients(&target.losses(model, &hidden, batch)?.sum_all()?)?;
+                for (sum, found) in sums.layers.iter_mut().zip(found.layers) {
+                    *sum += &(found / steps as f64);
+                }
+            }
+        }
+        Ok(sums)
+    }
+
+    /// ‖∂f/∂g‖² of each example and head, estimated.
+    fn jacobian(&self, batch: &Batch, probes: usize, seed: u64) -> Result<Gradients> {
+        let (config, probes) = (self.model.config(), probes.max(1));
+        let device = self.model.device();
+        let gates = Gates::new(config, batch.ids.nrows(), 1.0, |_| true, device)?;
+        let unit = unit(&embedding(&self.forward(batch, &gates)?, batch)?)?; // [B, D]
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut sums: Option<Gradients> = None;
+        for _ in 0..probes {
+            let sign = |_| if random.next_u32() & 1 == 0 { 1.0f32 } else { -1.0 };
+            let signs = (0..unit.elem_count()).map(sign).collect();
+            let signs = Tensor::from_vec(signs, unit.shape(), unit.device())?;
+            let found = gates.gradients(&(&unit * signs)?.sum_all()?)?;
+            let squares = found.layers.into_iter().map(|one| one.mapv(|x| x * x / probes as f64));
+            match &mut sums {
+                None => sums = Some(Gradients { layers: squares.collect() }),
+                Some(all) => all.layers.iter_mut().zip(squares).for_each(|(sum, x)| *sum += &x),
+            }
+        }
+        Ok(sums.unwrap_or(Gradients { layers: Vec::new() }))
+    }
+
+    /// A site of every layer, `[B,H,..]`.
+    fn kept(&self, batch: &Batch, site: Site) -> Result<Vec<Option<Array4<f32>>>> {
+        let mut recorder = Recorder::new().keep(site, Keep::All);
+        self.model.forward(batch, &mut recorder, self.changes)?;
+        let trace = recorder.into_trace()?;
+        let config = self.model.config();
+        let layer = |layer| {
+            let Some(kept) = trace.get(config.stack(), layer, site) else { return Ok(None) };
+            let shape = kept.tensor.dims4()?;
+            let values = kept.tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
+            Array4::from_shape_vec(shape, values).map(Some).map_err(|error| Error::Array {
+                what: format!("{site:?} of layer {layer}"),
+                want: format!("{shape:?}"),
+                found: error.to_string(),
+            })
+        };
+        (0..config.layers()).map(layer).collect()
+    }
+
+    fn confidence(&self, sample: &Sample) -> Result<Gradients> {
+        let probs = self.kept(&sample.batch, Site::Probs)?;
+        let typed = |at| sample.batch.mask[at] != 0 && sample.special.get(at) == Some(&false);
+        Ok(token_means(sample, &probs, typed, |probs, (example, head, token)| {
+            let row = probs.slice(s![example, head, token, ..]);
+            let keys = row.iter().enumerate().filter(|(key, _)| typed((example, *key)));
+            f64::from(keys.map(|(_, &p)| p).fold(0.0, f32::max))
+        }))
+    }
+
+    fn output_norm(&self, sample: &Sample) -> Result<Gradients> {
+        let outputs = self.kept(&sample.batch, Site::HeadOutput)?;
+        let real = |at| sample.batch.mask[at] != 0;
+        Ok(token_means(sample, &outputs, real, |outputs, (example, head, token)| {
+            let row = outputs.slice(s![example, head, token, ..]);
+            row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+        }))
+    }
+}
+
+/// ∫₀¹ ∂L/∂g dg of each example and head, signed, along the path of [`Score::Integrated`] with
+/// `steps` points: over the heads of a layer the sum is what its attention changes of the loss.
+///
+/// # Errors
+/// Those of [`Model::forward`] and [`Target::losses`].
+pub fn integrated(
+    model: &Model,
+    target: &Target,
+    batch: &Batch,
+    steps: usize,
+) -> Result<Gradients> {
+    Run { model, changes: &[] }.integrated(target, batch, steps)
 }
 
 fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
@@ -165,78 +279,6 @@ fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
     Ok(target)
 }
 
-/// ∫₀¹ ∂L/∂g dg of each example and head, signed, along the path of [`Score::Integrated`] with
-/// `steps` points: over the heads of a layer the sum is what its attention changes of the loss.
-///
-/// # Errors
-/// Those of [`Model::forward`] and [`Target::losses`].
-pub fn integrated(
-    model: &Model,
-    target: &Target,
-    batch: &Batch,
-    steps: usize,
-) -> Result<Gradients> {
-    let (config, steps) = (model.config(), steps.max(1));
-    let rows = batch.ids.nrows();
-    let none = config.heads.iter().map(|heads| Array2::zeros((rows, heads.len())));
-    let mut sums = Gradients { layers: none.collect() };
-    let blocks = config.shared.iter().max().map_or(0, |last| last + 1);
-    for (block, step) in (0..blocks).flat_map(|block| (0..steps).map(move |step| (block, step))) {
-        let at = (step as f64 + 0.5) / steps as f64;
-        let gates = Gates::new(config, rows, at, |other| other == block, model.device())?;
-        let interventions = gates.interventions();
-        if interventions.is_empty() {
-            continue;
-        }
-        let hidden = model.forward(batch, &mut Recorder::new(), &interventions)?;
-        let found = gates.gradients(&target.losses(model, &hidden, batch)?.sum_all()?)?;
-        for (sum, found) in sums.layers.iter_mut().zip(found.layers) {
-            *sum += &(found / steps as f64);
-        }
-    }
-    Ok(sums)
-}
-
-/// ‖∂f/∂g‖² of each example and head, estimated.
-fn jacobian(model: &Model, batch: &Batch, probes: usize, seed: u64) -> Result<Gradients> {
-    let (config, probes) = (model.config(), probes.max(1));
-    let gates = Gates::new(config, batch.ids.nrows(), 1.0, |_| true, model.device())?;
-    let hidden = model.forward(batch, &mut Recorder::new(), &gates.interventions())?;
-    let unit = unit(&embedding(&hidden, batch)?)?; // [B, D]
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut sums: Option<Gradients> = None;
-    for _ in 0..probes {
-        let sign = |_| if random.next_u32() & 1 == 0 { 1.0f32 } else { -1.0 };
-        let signs = (0..unit.elem_count()).map(sign).collect();
-        let signs = Tensor::from_vec(signs, unit.shape(), unit.device())?;
-        let found = gates.gradients(&(&unit * signs)?.sum_all()?)?;
-        let squares = found.layers.into_iter().map(|layer| layer.mapv(|x| x * x / probes as f64));
-        match &mut sums {
-            None => sums = Some(Gradients { layers: squares.collect() }),
-            Some(sums) => sums.layers.iter_mut().zip(squares).for_each(|(sum, one)| *sum += &one),
-        }
-    }
-    Ok(sums.unwrap_or(Gradients { layers: Vec::new() }))
-}
-
-/// A site of every layer, `[B,H,..]`.
-fn kept(model: &Model, batch: &Batch, site: Site) -> Result<Vec<Option<Array4<f32>>>> {
-    let mut recorder = Recorder::new().keep(site, Keep::All);
-    model.forward(batch, &mut recorder, &[])?;
-    let trace = recorder.into_trace()?;
-    let layer = |layer| {
-        let Some(kept) = trace.get(model.config().stack(), layer, site) else { return Ok(None) };
-        let shape = kept.tensor.dims4()?;
-        let values = kept.tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-        Array4::from_shape_vec(shape, values).map(Some).map_err(|error| Error::Array {
-            what: format!("{site:?} of layer {layer}"),
-            want: format!("{shape:?}"),
-            found: error.to_string(),
-        })
-    };
-    (0..model.config().layers()).map(layer).collect()
-}
-
 /// The mean of `of(layer, example, head, token)` over the tokens that `real` names.
 fn token_means(
     sample: &Sample,
@@ -256,23 +298,4 @@ fn token_means(
         })
     };
     Gradients { layers: layers.iter().map(layer).collect() }
-}
-
-fn confidence(model: &Model, sample: &Sample) -> Result<Gradients> {
-    let probs = kept(model, &sample.batch, Site::Probs)?;
-    let typed = |at| sample.batch.mask[at] != 0 && sample.special.get(at) == Some(&false);
-    Ok(token_means(sample, &probs, typed, |probs, (example, head, token)| {
-        let row = probs.slice(s![example, head, token, ..]);
-        let keys = row.iter().enumerate().filter(|(key, _)| typed((example, *key)));
-        f64::from(keys.map(|(_, &p)| p).fold(0.0, f32::max))
-    }))
-}
-
-fn output_norm(model: &Model, sample: &Sample) -> Result<Gradients> {
-    let outputs = kept(model, &sample.batch, Site::HeadOutput)?;
-    let real = |at| sample.batch.mask[at] != 0;
-    Ok(token_means(sample, &outputs, real, |outputs, (example, head, token)| {
-        let row = outputs.slice(s![example, head, token, ..]);
-        row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
-    }))
 }

@@ -5,16 +5,26 @@
 //! projection: 1 leaves the head as it is, 0 is the head cut out of the weights. Every score here
 //! reads or differentiates a run whose gates are 1.
 
+mod ablate;
+mod choose;
 mod cut;
 mod gates;
 mod importance;
+mod measure;
+mod operations;
+mod paired;
 mod place;
 mod scores;
 mod surgery;
 mod target;
 
+pub use ablate::{Off, ablate};
+pub use choose::{lowest, random_scores};
 pub use gates::{Gradients, gradients};
 pub use importance::{Sample, Score, importance, integrated};
+pub use measure::{Likeness, Outputs, cosines, likeness, outputs};
+pub use operations::operations;
+pub use paired::{Effect, effect, holm};
 pub use place::{Removal, StackHead, heads_left};
 pub use scores::{HeadScore, by_layer, rank_correlation};
 pub use surgery::{PruneOptions, Pruned, prune};

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use attnviz::config::Generation;
 use attnviz::model::{Inspection, Report};
+use attnviz::prune::operations;
 use attnviz::tokens::Tokenizer;
 use attnviz::{Config, Error, LoadOptions, Result, Task};
 use serde_json::{Value, json};
@@ -32,9 +33,11 @@ pub fn run(args: &InspectArgs, console: &Console) -> Result<u8> {
     for note in noted.chain(seen.tokenizer.iter().flat_map(|tokenizer| tokenizer.notes())) {
         console.note(note);
     }
+    let work = seen.config.as_ref().zip(args.flops);
+    let work = work.map(|(config, tokens)| (tokens, operations(config, tokens as usize)));
     console.result(&match console.talk.json {
-        true => format!("{:#}\n", as_json(&seen)),
-        false => as_text(&seen, console.talk.verbose),
+        true => format!("{:#}\n", as_json(&seen, work)),
+        false => as_text(&seen, console.talk.verbose) + &about_work(work),
     });
     let Some(first) = seen.problems.first() else { return Ok(0) };
     console.error(&cannot_run(&files.name, first, seen.problems.len()));
@@ -46,7 +49,17 @@ fn cannot_run(name: &str, first: &str, count: usize) -> Error {
     Error::Checkpoint { path: name.into(), why: format!("cannot run: {first}{more}") }
 }
 
-fn as_json(seen: &Inspection) -> Value {
+/// What a pass takes, where it is asked for.
+fn about_work(work: Option<(u32, f64)>) -> String {
+    let mut rows = Rows::default();
+    if let Some((tokens, operations)) = work {
+        let giga = operations / 1e9;
+        rows.add("operations", format!("{giga:.3} GFLOP in a pass over {tokens} tokens"));
+    }
+    rows.0
+}
+
+fn as_json(seen: &Inspection, work: Option<(u32, f64)>) -> Value {
     let tokenizer = seen.tokenizer.as_ref().map(|tokenizer| {
         json!({
             "kind": tokenizer.kind(),
@@ -59,6 +72,7 @@ fn as_json(seen: &Inspection) -> Value {
         "report": seen.report,
         "config": seen.config,
         "tokenizer": tokenizer,
+        "operations": work.map(|(tokens, count)| json!({ "tokens": tokens, "count": count })),
         "problems": seen.problems,
     })
 }

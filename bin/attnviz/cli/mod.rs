@@ -1,5 +1,6 @@
 //! The command line: parse, call the library, report. Results on stdout, the rest on stderr.
 
+mod ablate;
 mod args;
 mod batch;
 mod choice;
@@ -9,10 +10,12 @@ mod export;
 mod fill;
 mod generate;
 mod html;
+mod importance;
 mod inspect;
 mod lines;
 mod parts;
 mod pictures;
+mod prune;
 mod report;
 mod session;
 mod stages;
@@ -61,6 +64,8 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
             Some(("attnviz export", args.input.text.as_ref(), &args.input.loose))
         }
         Command::Html(args) => Some(("attnviz html", args.input.text.as_ref(), &args.input.loose)),
+        Command::Importance(args) => Some(("attnviz importance", args.text.as_ref(), &args.loose)),
+        Command::Ablate(args) => Some(("attnviz ablate", args.text.as_ref(), &args.loose)),
         _ => None,
     };
     if let Some((program, text, loose)) = given {
@@ -72,6 +77,9 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Fill(args) => fill::run(&args, &console),
         Command::Generate(args) => generate::run(&args, &console),
         Command::Html(args) => html::run(&args, &console),
+        Command::Importance(args) => importance::run(&args, &console),
+        Command::Ablate(args) => ablate::run(&args, &console),
+        Command::Prune(args) => prune::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
         Command::Convert(args) => convert::run(args, &console),

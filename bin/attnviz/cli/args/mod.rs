@@ -6,6 +6,7 @@ mod html;
 mod input;
 mod model;
 mod picture;
+mod prune;
 mod run;
 mod sampling;
 
@@ -23,6 +24,7 @@ pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
 pub use picture::{ChoiceArgs, Given, PictureArgs};
+pub use prune::{AblateArgs, ImportanceArgs, PruneArgs, ScoringArgs, TextsArgs};
 pub use run::{RunArgs, TalkArgs};
 pub use sampling::SamplingArgs;
 
@@ -37,6 +39,8 @@ Examples:
   attnviz --attention weights.npz --tokens tokens.json
   attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
   attnviz html --pair \"A man is eating.\" \"Someone eats.\" --neuron 3
+  attnviz importance --file texts.txt --score jacobian,confidence
+  attnviz prune ./smaller --fraction 0.3 --file texts.txt
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
   attnviz convert bert-base-chinese ./bert-base-chinese --dtype f16
@@ -76,6 +80,15 @@ pub enum Command {
     /// Write one offline page to look at the heads in: lines, heatmaps, neurons, flow
     #[command(arg_required_else_help = true)]
     Html(Box<HtmlArgs>),
+    /// Score the heads: how much each matters, by gradients or by what it does
+    #[command(arg_required_else_help = true, after_help = prune::SCORE_NOTES)]
+    Importance(Box<ImportanceArgs>),
+    /// Switch heads off, one after another, and see what the model loses
+    #[command(arg_required_else_help = true)]
+    Ablate(Box<AblateArgs>),
+    /// Cut heads out of the weights and write a smaller checkpoint
+    #[command(arg_required_else_help = true, after_help = prune::PRUNE_NOTES)]
+    Prune(Box<PruneArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
@@ -99,6 +112,9 @@ impl Command {
             Self::Fill(args) => args.talk,
             Self::Generate(args) => args.talk,
             Self::Html(args) => args.talk,
+            Self::Importance(args) => args.talk,
+            Self::Ablate(args) => args.talk,
+            Self::Prune(args) => args.talk,
             Self::Export(args) => args.talk,
             Self::Inspect(args) => args.talk,
             Self::Convert(args) => args.talk,
@@ -115,6 +131,10 @@ pub struct ViewArgs {
     /// encoder alone is drawn
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "attention"])]
     pub target: Option<String>,
+    /// Also count the floating-point operations of a pass over N tokens
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "128")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub flops: Option<u32>,
     #[command(flatten)]
     pub many: ManyArgs,
     #[command(flatten)]

@@ -1,0 +1,218 @@
+//! `attnviz ablate`: what the model loses without each head.
+
+use std::path::Path;
+
+use attnviz::output::{prove_writable, write_file};
+use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
+use attnviz::prune::{Effect, HeadScore, Off, Outputs, ablate, cosines, effect, holm};
+use attnviz::{Error, Head, Model, Result};
+use ndarray::Array2;
+use serde_json::json;
+
+use super::args::AblateArgs;
+use super::console::{Console, one_line};
+use super::prune::texts::{Loss, Texts, number, table, texts};
+use super::report::{header, many};
+use super::session;
+
+/// Chance of any false mark.
+const LEVEL: f64 = 0.05;
+/// How many heads are listed.
+const LISTED: usize = 5;
+
+/// What one head's set does.
+struct Found {
+    head: Head,
+    effect: Effect,
+    /// Holm-adjusted; of losses that may fall as well as rise.
+    p: Option<f64>,
+}
+
+impl Found {
+    fn marked(&self) -> bool {
+        self.p.is_some_and(|p| p < LEVEL)
+    }
+}
+
+pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
+    let format = args.out.as_deref().map(format_of).transpose()?;
+    let (model, engine) = session::open(&args.model, &args.run, console)?;
+    let read = texts(&args.texts, args.text.as_deref(), &model, &args.run, console)?;
+    let off = Off::NAMES.iter().find(|(name, _)| *name == args.off).map_or(Off::Zero, |n| n.1);
+    let heads = heads(&model);
+    let sets: Vec<Vec<Head>> = heads.iter().map(|&head| set(head, &heads, &args.sets)).collect();
+    let bar = console.bar((read.samples.len() * (sets.len() + 1)) as u64, "runs");
+    let divergence = read.loss == Some(Loss::Logits);
+    let outputs = ablate(&model, &read.samples, off, &sets, divergence, || bar.inc(1))?;
+    bar.finish_and_clear();
+    let found = effects(args, &read, &heads, &outputs)?;
+    if let (Some(path), Some(format)) = (&args.out, format) {
+        picture(path, format, args, &read, &model, &found, &engine)?;
+    }
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => as_json(args, &model, &read, &found),
+        (_, true) => found.iter().map(|f| format!("{}\t{}\n", f.head, f.effect.mean)).collect(),
+        _ => as_text(args, &model, &read, &found),
+    });
+    Ok(if read.bad > 0 { 5 } else { 0 })
+}
+
+fn format_of(path: &Path) -> Result<Format> {
+    prove_writable(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ending.parse().map_err(|_| Error::Usage {
+        flag: "--out".into(),
+        want: "a file ending in .png or .svg".into(),
+        found: path.display().to_string(),
+    })
+}
+
+fn heads(model: &Model) -> Vec<Head> {
+    let layers = model.config().heads.iter().enumerate();
+    layers.flat_map(|(layer, heads)| heads.iter().map(move |&head| Head { layer, head })).collect()
+}
+
+/// The heads that are off for one head's row of the table.
+fn set(head: Head, all: &[Head], sets: &str) -> Vec<Head> {
+    let others = all.iter().copied().filter(|&other| other != head);
+    match sets {
+        "layer-others" => others.filter(|other| other.layer == head.layer).collect(),
+        "all-others" => others.collect(),
+        _ => vec![head],
+    }
+}
+
+/// Text by text, what rises without the heads.
+fn effects(
+    args: &AblateArgs,
+    read: &Texts,
+    heads: &[Head],
+    outputs: &[Outputs],
+) -> Result<Vec<Found>> {
+    let Some((unpruned, changed)) = outputs.split_first() else { return Ok(Vec::new()) };
+    let signed = matches!(read.loss, Some(Loss::MaskedLm | Loss::CausalLm));
+    let mut found = Vec::new();
+    for (&head, changed) in heads.iter().zip(changed) {
+        let differences: Vec<f64> = match read.loss {
+            Some(Loss::Logits) => changed.divergences.clone(),
+            Some(Loss::MaskedLm | Loss::CausalLm) => {
+                changed.losses.iter().zip(&unpruned.losses).map(|(a, b)| a - b).collect()
+            }
+            _ => cosines(unpruned, changed)?.into_iter().map(|cosine| 1.0 - cosine).collect(),
+        };
+        let effect = effect(&differences, args.rounds as usize, args.texts.seed);
+        found.push(Found { head, effect, p: None });
+    }
+    if signed {
+        let p: Vec<f64> = found.iter().map(|one| one.effect.p).collect();
+        for (one, p) in found.iter_mut().zip(holm(&p)) {
+            one.p = Some(p);
+        }
+    }
+    Ok(found)
+}
+
+fn what(read: &Texts) -> &'static str {
+    match read.loss {
+        Some(Loss::MaskedLm) => "rise of the masked-LM loss",
+        Some(Loss::CausalLm) => "rise of the causal-LM loss",
+        Some(Loss::Logits) => "divergence from the unpruned logits, in nats",
+        _ => "1 - cosine to the unpruned embedding",
+    }
+}
+
+fn off(args: &AblateArgs) -> String {
+    let which = match args.sets.as_str() {
+        "layer-others" => "all other heads of its layer off",
+        "all-others" => "all other heads off",
+        _ => "each head off",
+    };
+    format!("{which} ({})", args.off)
+}
+
+fn as_json(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> String {
+    let heads = found.iter().map(|one| {
+        let own = &one.effect;
+        json!({ "head": one.head.to_string(), "layer": one.head.layer, "number": one.head.head,
+                "mean": own.mean, "interval": own.interval, "size": own.size,
+                "p": one.p.map(|_| own.p), "p_holm": one.p })
+    });
+    let all = json!({
+        "model": model.report().name,
+        "texts": read.count,
+        "tokens": read.tokens,
+        "failed": read.bad,
+        "off": args.off,
+        "sets": args.sets,
+        "measure": what(read),
+        "heads": heads.collect::<Vec<_>>(),
+    });
+    format!("{all:#}\n")
+}
+
+fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> String {
+    let mut text = header(&model.report().name, Some(model));
+    let (texts, tokens) = (many(read.count, "text"), many(read.tokens, "token"));
+    text += &format!("{texts}, {tokens}; {}: {}\n\n", off(args), what(read));
+    let score = |one: &Found| HeadScore { head: one.head, score: one.effect.mean };
+    let scores: Vec<HeadScore> = found.iter().map(score).collect();
+    let heads = model.config().head_counts.iter().max().copied().unwrap_or(0);
+    text += &table(&scores, heads, |i| found[i].marked());
+    let mut order: Vec<&Found> = found.iter().collect();
+    order.sort_by(|a, b| b.effect.mean.total_cmp(&a.effect.mean));
+    let line = |one: &&Found| {
+        let (low, high) = one.effect.interval;
+        let p = one.p.map(|p| format!(", p {p:.3} (Holm)")).unwrap_or_default();
+        let (mean, low, high) = (number(one.effect.mean), number(low), number(high));
+        format!("  {} {mean} [{low}, {high}]{p}\n", one.head)
+    };
+    text += "\nmost, with 95 % intervals over the texts\n";
+    text.extend(order.iter().take(LISTED).map(line));
+    if order.len() > LISTED {
+        text += "least\n";
+        text.extend(order.iter().rev().take(LISTED.min(order.len() - LISTED)).map(line));
+    }
+    if found.iter().any(|one| one.p.is_some()) {
+        text += "* p below 0.05 after Holm, by signs at random text by text\n";
+    }
+    if let Some(path) = &args.out {
+        text += &format!("{}\n", one_line(&path.display().to_string()));
+    }
+    text
+}
+
+fn picture(
+    path: &Path,
+    format: Format,
+    args: &AblateArgs,
+    read: &Texts,
+    model: &Model,
+    found: &[Found],
+    engine: &TextEngine,
+) -> Result<()> {
+    let config = model.config();
+    let columns = config.head_counts.iter().max().copied().unwrap_or(0);
+    let mut values = Array2::from_elem((config.layers(), columns), f32::NAN);
+    for one in found {
+        values[(one.head.layer, one.head.head)] = one.effect.mean as f32;
+    }
+    let names = |letter: char, count: usize| (0..count).map(|i| format!("{letter}{i}")).collect();
+    let title = format!("{}: {}", model.report().name, off(args));
+    let (rows, columns) = (names('L', config.layers()), names('H', columns));
+    let mut view = View::new(title, rows, columns, values)?;
+    view.row_caption = "layer".into();
+    view.column_caption = "head".into();
+    view.legend = vec![what(read).into()];
+    view.notes = vec![format!("Mean over {}.", many(read.count, "text"))];
+    let marked: Vec<String> =
+        found.iter().filter(|one| one.marked()).map(|one| one.head.to_string()).collect();
+    if !marked.is_empty() {
+        view.notes.push(format!("p below 0.05 after Holm: {}.", marked.join(", ")));
+    }
+    let bytes = heatmap(&view, &Style::default(), format, engine)?;
+    std::fs::write(path, bytes).map_err(|source| Error::Io {
+        path: path.into(),
+        action: "write it",
+        source,
+    })
+}

@@ -1,0 +1,225 @@
+//! `attnviz prune`: a checkpoint without the heads that are named or that matter least.
+
+pub mod texts;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use attnviz::export::prove_folder;
+use attnviz::hub::{HubEnv, ModelRequest, resolve};
+use attnviz::prune::{
+    HeadScore, Likeness, PruneOptions, Pruned, StackHead, by_layer, importance, likeness, lowest,
+    outputs, prune, random_scores,
+};
+use attnviz::tokens::Batch;
+use attnviz::{Error, Intervention, LoadOptions, Model, Recorder, Result};
+use ndarray::Array2;
+use serde_json::json;
+
+use super::args::PruneArgs;
+use super::console::{Console, one_line};
+use super::report::many;
+use super::session;
+use texts::{Texts, number, score, texts};
+
+/// Neighbours whose staying is counted.
+const NEIGHBOURS: usize = 10;
+/// Texts at once, and the tokens of each, whose time is measured.
+const LATENCIES: [usize; 4] = [1, 4, 16, 64];
+const TOKENS: usize = 32;
+
+/// Everything there is to report.
+struct Found {
+    pruned: Pruned,
+    chosen_by: Option<&'static str>,
+    likeness: Option<Likeness>,
+    texts: usize,
+    latency: Vec<(usize, f64, f64)>,
+}
+
+pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
+    if let Some(fraction) = args.fraction.filter(|f| !(0.0..=1.0).contains(f)) {
+        return Err(Error::Usage {
+            flag: "--fraction".into(),
+            want: "a share from 0 to 1".into(),
+            found: fraction.to_string(),
+        });
+    }
+    prove_folder(&args.out, args.force)?;
+    let (model, _) = session::open(&args.model, &args.run, console)?;
+    let needs = args.fraction.is_some() && args.score.as_deref() != Some("random");
+    let read = match needs || args.texts.file.is_some() {
+        true => Some(texts(&args.texts, None, &model, &args.run, console)?),
+        false => None,
+    };
+    let (remove, chosen_by) = match args.fraction {
+        Some(fraction) => chosen(args, fraction, &model, read.as_ref(), console)?,
+        None => {
+            let lists = args.remove.iter().map(|list| list.resolve(model.config()));
+            (lists.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect(), None)
+        }
+    };
+    let files = session::files(&args.model, console)?;
+    let options = PruneOptions { allow_empty_layers: args.allow_empty_layers, force: args.force };
+    let pruned = prune(&files, &args.out, &remove, &options)?;
+    for note in &pruned.notes {
+        console.note(note);
+    }
+    let found = measured(args, &model, pruned, read.as_ref(), chosen_by)?;
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => as_json(&found),
+        (_, true) => format!("{}\n", one_line(&found.pruned.folder.display().to_string())),
+        _ => as_text(&found),
+    });
+    Ok(if read.is_some_and(|read| read.bad > 0) { 5 } else { 0 })
+}
+
+/// The heads of the lowest scores, in one round or in several.
+fn chosen(
+    args: &PruneArgs,
+    fraction: f64,
+    model: &Model,
+    read: Option<&Texts>,
+    console: &Console,
+) -> Result<(BTreeSet<StackHead>, Option<&'static str>)> {
+    let (config, empty) = (model.config(), args.allow_empty_layers);
+    if config.decoder.is_some() {
+        console.note("the encoder's heads alone are scored; the decoder keeps all of its own");
+    }
+    let Some(read) = read.filter(|_| args.score.as_deref() != Some("random")) else {
+        let scores = random_scores(config, args.texts.seed);
+        return Ok((lowest(&scores, config, fraction, empty, &BTreeSet::new()), Some("random")));
+    };
+    let score = score(args.score.as_deref(), &args.scoring, args.texts.seed, read.loss);
+    let all: usize = config.head_counts.iter().sum();
+    let before = 1.0 - config.heads.iter().map(Vec::len).sum::<usize>() as f64 / all as f64;
+    let mut off = BTreeSet::new();
+    let bar = console.bar(args.rounds.into(), "rounds");
+    for round in 1..=args.rounds {
+        let gates: Vec<Intervention> = off
+            .iter()
+            .map(|one: &StackHead| Intervention::gate(one.stack, one.head, 0.0))
+            .collect();
+        let mut scores: Vec<HeadScore> = importance(model, score, &read.samples, &gates)?;
+        if args.scoring.by_layer {
+            scores = by_layer(&scores);
+        }
+        let way = f64::from(round) / f64::from(args.rounds);
+        let share = before + (fraction - before).max(0.0) * way;
+        off = lowest(&scores, config, share, empty, &off);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok((off, Some(score.name())))
+}
+
+/// Holds what was written against what it came from.
+fn measured(
+    args: &PruneArgs,
+    model: &Model,
+    pruned: Pruned,
+    read: Option<&Texts>,
+    chosen_by: Option<&'static str>,
+) -> Result<Found> {
+    let mut found = Found { pruned, chosen_by, likeness: None, texts: 0, latency: Vec::new() };
+    if read.is_none() && !args.latency {
+        return Ok(found);
+    }
+    let name = Some(args.out.display().to_string());
+    let request = ModelRequest { model: name, ..ModelRequest::default() };
+    let options = LoadOptions { task: session::task(&args.model)?, device: model.device().clone() };
+    let after = Model::open(&resolve(&request, &HubEnv::from_env(), &())?, &options)?;
+    if let Some(read) = read {
+        let unpruned = outputs(model, &read.samples, &[], &[])?;
+        let changed = outputs(&after, &read.samples, &[], &[])?;
+        found.likeness = Some(likeness(&unpruned, &changed, NEIGHBOURS)?);
+        found.texts = read.count;
+    }
+    if args.latency {
+        for texts in LATENCIES {
+            found.latency.push((texts, time(model, texts)?, time(&after, texts)?));
+        }
+    }
+    Ok(found)
+}
+
+/// Median milliseconds of a pass over so many texts.
+fn time(model: &Model, texts: usize) -> Result<f64> {
+    let config = model.config();
+    let tokens = TOKENS.min(config.max_positions);
+    let id = |(b, t): (usize, usize)| ((b * 31 + t * 7) % config.vocab_size.max(1)) as u32;
+    let batch =
+        Batch::from_ids(Array2::from_shape_fn((texts, tokens), id), Array2::ones((texts, tokens)));
+    let once = || -> Result<f64> {
+        let start = Instant::now();
+        model.forward(&batch, &mut Recorder::new(), &[])?;
+        Ok(start.elapsed().as_secs_f64() * 1e3)
+    };
+    once()?; // warms up
+    let mut times = (0..7).map(|_| once()).collect::<Result<Vec<f64>>>()?;
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2])
+}
+
+fn as_json(found: &Found) -> String {
+    let names: Vec<String> = found.pruned.removed.iter().map(StackHead::to_string).collect();
+    let latency = found.latency.iter().map(|(texts, before, after)| {
+        json!({ "texts": texts, "tokens": TOKENS, "before_ms": before, "after_ms": after })
+    });
+    let all = json!({
+        "folder": found.pruned.folder,
+        "files": found.pruned.files,
+        "chosen_by": found.chosen_by,
+        "removed": names,
+        "left": found.pruned.left,
+        "parameters": { "before": found.pruned.parameters.0, "after": found.pruned.parameters.1 },
+        "bytes": { "before": found.pruned.bytes.1, "after": found.pruned.bytes.0 },
+        "texts": found.texts,
+        "likeness": found.likeness,
+        "latency": latency.collect::<Vec<_>>(),
+        "notes": found.pruned.notes,
+    });
+    format!("{all:#}\n")
+}
+
+fn as_text(found: &Found) -> String {
+    let pruned = &found.pruned;
+    let path = one_line(&pruned.folder.display().to_string());
+    let names: Vec<String> = pruned.removed.iter().map(StackHead::to_string).collect();
+    let by = found.chosen_by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let removed = many(names.len(), "head");
+    let mut text = format!("{path}: {removed} removed{by}, {} left\n", pruned.left);
+    if !names.is_empty() {
+        text += &format!("  {}\n", names.join(" "));
+    }
+    let share = |before: f64, after: f64| format!("{:+.1} %", (after / before - 1.0) * 100.0);
+    let (before, after) = (pruned.parameters.0 as f64, pruned.parameters.1 as f64);
+    let (mb, mb_after) = (pruned.bytes.1 as f64 / 1e6, pruned.bytes.0 as f64 / 1e6);
+    text += &format!(
+        "parameters {:.2} M -> {:.2} M ({}), weights {mb:.1} MB -> {mb_after:.1} MB\n",
+        before / 1e6,
+        after / 1e6,
+        share(before, after)
+    );
+    if let Some(like) = &found.likeness {
+        text += &format!(
+            "on {}: cosine to the unpruned embeddings {:.3} (other texts {:.3}), {:.0} % of the \
+             {} nearest neighbours stay\n",
+            many(found.texts, "text"),
+            like.cosine,
+            like.chance,
+            like.recall * 100.0,
+            like.neighbours
+        );
+        if let Some((before, after)) = like.loss {
+            text += &format!("loss {} -> {}\n", number(before), number(after));
+        }
+    }
+    for (texts, before, after) in &found.latency {
+        text += &format!(
+            "{texts:>3} × {TOKENS} tokens: {before:.1} ms -> {after:.1} ms ({})\n",
+            share(*before, *after)
+        );
+    }
+    text
+}

@@ -1,0 +1,227 @@
+//! `attnviz importance`, `ablate` and `prune` as a person runs them, on tiny checkpoints.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use assert_cmd::Command;
+use common::{fixture, open};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const TEXTS: &str = "the cat sat on the mat\nthe dog sat on the cat\na cat and a dog\n";
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {} {}", self.out, self.err))
+    }
+}
+
+/// A folder with `texts.txt`, in which commands run on the tiny masked language model.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let folder = TempDir::new().expect("folder");
+        fs::write(folder.path().join("texts.txt"), TEXTS).expect("written");
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, command: &str, args: &[&str]) -> Ran {
+        self.on(&fixture("fill/bert"), command, args)
+    }
+
+    fn on(&self, model: &Path, command: &str, args: &[&str]) -> Ran {
+        let output = Command::new(env!("CARGO_BIN_EXE_attnviz"))
+            .current_dir(self.0.path())
+            .env("HF_HUB_OFFLINE", "1")
+            .env("HF_HOME", self.path("hub"))
+            .args([command, "--model"])
+            .arg(model)
+            .args(args)
+            .output()
+            .expect("runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        let code = output.status.code().expect("not killed");
+        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+        ran
+    }
+
+    fn refused(&self, command: &str, args: &[&str], code: i32, want: &str) {
+        let ran = self.run(command, args);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(want), "{args:?}: {}", ran.err);
+    }
+}
+
+const ALL: &str = "gradient,fisher,integrated,jacobian,confidence,output-norm";
+
+#[test]
+fn importance_tells_every_score_and_how_they_agree() {
+    let place = Place::new();
+    let args = ["--file", "texts.txt", "--score", ALL, "--steps", "3", "--mask-share", "0.3"];
+    let ran = place.run("importance", &[&args[..], &["--json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let found = ran.json();
+    assert_eq!(found["texts"], 3);
+    assert_eq!(found["loss"], "masked-LM loss");
+    let heads = open(&fixture("fill/bert"), None).expect("loads").config().heads.concat().len();
+    let scores = found["scores"].as_array().expect("scores");
+    for (score, name) in scores.iter().zip(ALL.split(',')) {
+        assert_eq!(score["score"], name);
+        let listed = score["heads"].as_array().expect("heads");
+        assert_eq!(listed.len(), heads);
+        assert!(listed.iter().all(|head| head["score"].as_f64().is_some_and(|x| x > 0.0)));
+    }
+    let pairs = found["rank_correlations"].as_array().expect("pairs");
+    assert_eq!(pairs.len(), 15);
+    assert!(pairs.iter().all(|pair| pair["spearman"].as_f64().is_some_and(|r| r.abs() <= 1.0)));
+    // the batch size changes nothing
+    let alone = place.run("importance", &[&args[..], &["--json", "--batch-size", "1"]].concat());
+    for (a, b) in scores.iter().zip(alone.json()["scores"].as_array().expect("scores")) {
+        if a["score"] == "jacobian" {
+            continue; // other random signs
+        }
+        let pairs =
+            a["heads"].as_array().into_iter().flatten().zip(b["heads"].as_array().expect("h"));
+        for (a, b) in pairs {
+            let (a, b) = (a["score"].as_f64().expect("n"), b["score"].as_f64().expect("n"));
+            assert!((a - b).abs() <= 1e-5 * a.abs().max(1.0) + 1e-6, "{a} and {b}");
+        }
+    }
+    let text = place.run("importance", &args);
+    for part in ["3 texts", "L0", "H0", "least: L", "most:  L", "rank correlation (Spearman)"] {
+        assert!(text.out.contains(part), "{part}: {}", text.out);
+    }
+    let quiet = place.run("importance", &["--quiet", "the cat sat on the mat"]);
+    assert_eq!(quiet.out.lines().count(), heads);
+    let numbers: Vec<f64> = quiet
+        .out
+        .lines()
+        .map(|line| line.split('\t').nth(1).expect("score").parse().expect("number"))
+        .collect();
+    assert!(numbers.is_sorted(), "{}", quiet.out);
+}
+
+#[test]
+fn scores_without_a_meaning_are_refused() {
+    let place = Place::new();
+    let args = ["--loss", "logits", "--score", "gradient", "the cat"];
+    place.refused("importance", &args, 2, "score gradient: expected a loss with labels");
+    place.refused("importance", &[], 2, "");
+    place.refused("importance", &["--quiet"], 2, "--file: expected texts to score");
+    place.refused("importance", &["the", "cat"], 2, "the text is one argument");
+    place.refused("importance", &["--mask-share", "0", "the cat"], 2, "--mask-share");
+    let model = fixture("goldens/bert_model");
+    let ran = place.on(&model, "importance", &["--score", "gradient", "--file", "texts.txt"]);
+    assert_ne!(ran.code, 0);
+}
+
+#[test]
+fn prune_writes_a_folder_that_can_be_pruned_again() {
+    let place = Place::new();
+    let args = ["out", "--fraction", "0.5", "--file", "texts.txt", "--json"];
+    let ran = place.run("prune", &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let found = ran.json();
+    let whole = open(&fixture("fill/bert"), None).expect("loads").config().heads.concat().len();
+    let removed = found["removed"].as_array().expect("removed").len();
+    assert_eq!(removed, whole / 2);
+    assert_eq!(found["left"], whole - removed);
+    assert_eq!(found["chosen_by"], "gradient");
+    let likeness = &found["likeness"];
+    assert!(likeness["cosine"].as_f64().is_some_and(|c| c < 1.0 && c > -1.0), "{likeness}");
+    assert!(likeness["loss"][1].as_f64().is_some_and(|loss| loss > 0.0), "{likeness}");
+    assert!(found["parameters"]["after"].as_u64() < found["parameters"]["before"].as_u64());
+    let model = open(&place.path("out"), None).expect("loads");
+    assert!(model.config().heads.iter().all(|heads| !heads.is_empty()));
+    assert!(model.tokenizer().is_ok());
+
+    // again from there: nothing is left to remove at the same fraction
+    let ran = place.on(
+        &place.path("out"),
+        "prune",
+        &["again", "--fraction", "0.5", "--json", "--score", "random"],
+    );
+    assert_eq!(ran.json()["removed"].as_array().map(Vec::len), Some(0), "{}", ran.err);
+    let same = |file: &str| {
+        let read = |folder: &str| fs::read(place.path(folder).join(file)).expect("read");
+        assert!(read("out") == read("again"), "{file}");
+    };
+    ["model.safetensors", "config.json", "vocab.txt"].map(same);
+    place.refused("prune", &["out", "--remove", "L0H0"], 1, "is not empty");
+}
+
+#[test]
+fn prune_takes_lists_and_names_what_is_wrong_with_them() {
+    let place = Place::new();
+    let ran = place.run("prune", &["out", "--remove", "L0H1", "--remove", "encoder:{\"1\":[0]}"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("2 heads removed") && ran.out.contains("L0H1 L1H0"), "{}", ran.out);
+    let config = fs::read(place.path("out/config.json")).expect("config");
+    let config: Value = serde_json::from_slice(&config).expect("JSON");
+    assert_eq!(config["pruned_heads"], serde_json::json!({"0": [1], "1": [0]}));
+    place.refused("prune", &["new", "--remove", "L9H0"], 2, "expected layers 0 to");
+    place.refused("prune", &["new", "--remove", "cross:L0H0"], 2, "expected heads of encoder");
+    place.refused("prune", &["new", "--fraction", "1.5", "--score", "random"], 2, "--fraction");
+    place.refused("prune", &["new", "--fraction", "0.5"], 2, "--file");
+    place.refused("prune", &["new"], 2, "--remove");
+    // the same head of each layer
+    let ran = place.run("prune", &["new", "--remove", "0", "--quiet"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "new\n"), "{}", ran.err);
+}
+
+#[test]
+fn random_and_rounds_remove_as_many() {
+    let place = Place::new();
+    for (out, more) in [
+        ("random", &["--score", "random", "--seed", "3"][..]),
+        ("rounds", &["--rounds", "3", "--file", "texts.txt"]),
+        ("layers", &["--by-layer", "--score", "confidence", "--file", "texts.txt"]),
+        ("empty", &["--score", "random", "--allow-empty-layers"]),
+    ] {
+        let ran = place.run("prune", &[&[out, "--fraction", "0.5", "--json"], more].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let found = ran.json();
+        let removed = found["removed"].as_array().map(Vec::len);
+        assert_eq!(removed, found["left"].as_u64().map(|left| left as usize), "{out}");
+    }
+}
+
+#[test]
+fn ablate_tells_and_draws_what_each_head_does() {
+    let place = Place::new();
+    for off in ["zero", "mean", "resampled", "uniform"] {
+        let ran = place.run("ablate", &["--file", "texts.txt", "--off", off, "--json"]);
+        assert_eq!(ran.code, 0, "{off}: {}", ran.err);
+        let found = ran.json();
+        assert_eq!(found["measure"], "rise of the masked-LM loss");
+        for head in found["heads"].as_array().expect("heads") {
+            let of = |key: &str| head[key].as_f64().expect("number");
+            let interval = head["interval"].as_array().expect("interval");
+            assert!(interval[0].as_f64() <= Some(of("mean") + 1e-9), "{head}");
+            assert!(of("p") > 0.0 && of("p") <= of("p_holm") && of("p_holm") <= 1.0, "{head}");
+        }
+    }
+    let args = ["--file", "texts.txt", "--loss", "embedding", "--sets", "layer-others"];
+    let ran = place.run("ablate", &[&args[..], &["--out", "heads.png"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("all other heads of its layer off (zero)"), "{}", ran.out);
+    assert!(fs::read(place.path("heads.png")).expect("picture").starts_with(b"\x89PNG"));
+    let ran = place.run("ablate", &["--file", "texts.txt", "--loss", "logits", "--quiet"]);
+    assert!(ran.out.starts_with("L0H0\t"), "{}", ran.out);
+    place.refused("ablate", &["--off", "resampled", "the cat sat"], 5, "another text");
+    place.refused("ablate", &["--out", "heads.gif", "the cat sat"], 2, "--out");
+}
