@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attnviz::output::{prove_writable, write_file};
+use attnviz::output::prove_writable;
 use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
 use attnviz::prune::{Effect, HeadScore, Off, Outputs, ablate, cosines, effect, holm};
 use attnviz::{Error, Head, Model, Result};

@@ -131,10 +131,6 @@ pub struct ViewArgs {
     /// encoder alone is drawn
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "attention"])]
     pub target: Option<String>,
-    /// Also count the floating-point operations of a pass over N tokens
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "128")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub flops: Option<u32>,
     #[command(flatten)]
     pub many: ManyArgs,
     #[command(flatten)]
@@ -195,6 +191,10 @@ pub struct InspectArgs {
     /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
     #[arg(value_name = "MODEL", conflicts_with = "model")]
     pub target: Option<String>,
+    /// Also count the floating-point operations of a pass over N tokens
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "128")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub flops: Option<u32>,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
