@@ -9,6 +9,7 @@ pub mod sampler;
 pub mod sampling;
 mod spell;
 pub mod stop;
+pub mod text;
 pub mod writer;
 
 pub use fill::{Candidates, Filled, Filler, Step};
@@ -17,4 +18,5 @@ pub use order::Order;
 pub use sampler::{Choice, Sampler};
 pub use sampling::Sampling;
 pub use stop::Stop;
-pub use writer::{End, Start, Until, Writer, Writing, Written};
+pub use text::{End, Written};
+pub use writer::{Start, Until, Writer, Writing};
