@@ -33,14 +33,15 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     }
     let asked = Asked::new(args, &model)?;
     let first = asked.side(&model, &encoding, behind.as_ref())?;
-    let (second, about) = second(args, &input, console)?.unzip();
+    let other = other(args, &input, console)?;
     let mut notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
-    notes.extend(second.iter().flat_map(|(_, notes): &(Side, Vec<String>)| notes.clone()));
+    notes.extend(other.iter().flat_map(|other| other.notes.clone()));
+    let about = other.as_ref().map(|other| other.about.clone());
     let text = first.name.clone();
     let page = Page {
         title: std::iter::once(&text).chain(&args.compare).cloned().collect::<Vec<_>>().join(" / "),
-        sides: std::iter::once(first).chain(second.map(|(side, _)| side)).collect(),
+        sides: std::iter::once(first).chain(other.map(|other| other.side)).collect(),
         notes,
         compared_layers: asked.compared,
     };
@@ -53,13 +54,16 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     ]);
     let (file, options) = target(args, named, &text, &source)?;
     let written = write(&page, &options, &file)?;
-    let told = told(&page, &written, &file);
+    tell(&told(&page, &written, &file), console);
+    Ok(0)
+}
+
+fn tell(told: &Told, console: &Console) {
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => format!("{:#}\n", told.json),
         (_, true) => format!("{}\n", told.path),
         _ => format!("{}\n", told.line),
     });
-    Ok(0)
 }
 
 /// Whether `--out` names a file; proves that it can be written before any heavy work.
@@ -77,13 +81,16 @@ fn check_out(args: &HtmlArgs) -> Result<bool> {
     }
 }
 
-/// The other side, with what to say about it and what names it.
-fn second(
-    args: &HtmlArgs,
-    input: &Input,
-    console: &Console,
-) -> Result<Option<((Side, Vec<String>), Value)>> {
-    let (model_args, other) = match (&args.compare, &args.compare_model) {
+/// What stands beside the first text.
+struct Other {
+    side: Side,
+    notes: Vec<String>,
+    /// What names it.
+    about: Value,
+}
+
+fn other(args: &HtmlArgs, input: &Input, console: &Console) -> Result<Option<Other>> {
+    let (model_args, input) = match (&args.compare, &args.compare_model) {
         (Some(text), _) => (args.model.clone(), Input::Text(text.clone())),
         (None, Some(model)) => {
             let other = ModelArgs { model: Some(model.clone()), ..ModelArgs::default() };
@@ -92,12 +99,13 @@ fn second(
         (None, None) => return Ok(None),
     };
     let (model, _) = session::open(&model_args, &args.run, console)?;
-    let encoding = session::encode(&model, &other, &args.run)?;
+    let encoding = session::encode(&model, &input, &args.run)?;
     let behind = session::encode_target(&model, args.target.as_deref(), &args.run)?;
     let notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
     let side = Asked::new(args, &model)?.side(&model, &encoding, behind.as_ref())?;
-    Ok(Some(((side, notes), json!([model.report().name, view::as_json(&other)]))))
+    let about = json!([model.report().name, view::as_json(&input)]);
+    Ok(Some(Other { side, notes, about }))
 }
 
 /// Where the page goes, and how it is written.
