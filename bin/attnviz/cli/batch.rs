@@ -4,7 +4,7 @@ use std::path::Path;
 
 use attnviz::picture::TextEngine;
 use attnviz::tokens::{Encoding, group_by_length};
-use attnviz::{Error, Result};
+use attnviz::{Error, Model, Result};
 use serde_json::{Value, json};
 
 use super::args::ViewArgs;
@@ -72,7 +72,7 @@ impl Outcome<'_> {
 
 fn draw(
     args: &ViewArgs,
-    source: &Source,
+    (model, source): (&Model, &Source),
     ready: &Ready,
     parts: &[Part],
     engine: &TextEngine,
@@ -83,7 +83,11 @@ fn draw(
         named.input["spans"] = json!(spans);
     }
     let names: Vec<Vec<&str>> = (0..2).map(|s| ready.encoding.words(s)).collect();
-    one(args, source, &named, parts, &names, engine)
+    let report = one(args, source, &named, parts, &names, engine)?;
+    match args.html {
+        true => report.with_page(args, model, &named, parts, &[&ready.encoding]),
+        false => Ok(report),
+    }
 }
 
 pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
@@ -115,7 +119,7 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
         let encodings: Vec<Encoding> = group.iter().map(|&i| ready[i].encoding.clone()).collect();
         let attentions = attend(&model, &encodings, &[], &chosen)?;
         for (&i, parts) in group.iter().zip(&attentions) {
-            let drawn = draw(args, &source, &ready[i], parts, &engine);
+            let drawn = draw(args, (&model, &source), &ready[i], parts, &engine);
             bar.suspend(|| outcome.tell(&ready[i], drawn));
             bar.inc(1);
         }

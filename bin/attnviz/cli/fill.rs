@@ -2,6 +2,8 @@
 
 mod report;
 
+use std::path::PathBuf;
+
 use attnviz::decode::{Candidates, Filled, Filler, Reading, Sampler, Sampling};
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
@@ -12,6 +14,7 @@ use serde_json::json;
 
 use super::args::FillArgs;
 use super::console::Console;
+use super::html::store;
 use super::parts::{Chosen, Part, attend};
 use super::pictures::{Shown, Target, Written, arguments, by_words, draw};
 use super::{session, view};
@@ -25,13 +28,14 @@ pub struct Found<'a> {
     pub layers: Vec<Reading>,
     pub samples: Vec<Filled>,
     pub written: Option<Written>,
+    pub page: Option<PathBuf>,
     pub notes: Vec<String>,
 }
 
 pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     let sampling = args.sampling.sampling(args.iterations > 0);
     let sampler = Sampler::new(sampling.clone(), args.sampling.seed)?.alternatives(args.top.get());
-    if args.png {
+    if args.png || args.html {
         prove_writable(&args.out)?;
     }
     let typed = session::input(&args.input)?;
@@ -57,11 +61,24 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
         encoding: &encoding,
         sampling,
         written: None,
+        page: None,
         notes,
     };
-    if args.png {
-        let input = view::named(input, &encoding, found.notes.clone());
-        found.written = Some(pictures(args, &filler, &encoding, &input, &engine)?);
+    if args.png || args.html {
+        let named = view::named(input, &encoding, found.notes.clone());
+        let part = Part::only(attention(args, &filler, &encoding)?);
+        if args.png {
+            found.written = Some(pictures(args, &filler, (&encoding, &part), &named, &engine)?);
+        }
+        if args.html {
+            found.page =
+                Some(view::page(&model, &args.choice, &named, &[part], &[&encoding]).and_then(
+                    |(page, source)| {
+                        let place = (args.out.as_path(), args.force);
+                        store(&page, place, &args.choice, (&named.text, &source))
+                    },
+                )?);
+        }
         for warning in engine.warnings() {
             console.note(&warning);
         }
@@ -94,13 +111,7 @@ fn samples(
 }
 
 /// The rows of the masks out of each head's matrix.
-fn pictures(
-    args: &FillArgs,
-    filler: &Filler<'_>,
-    encoding: &Encoding,
-    named: &super::pictures::Named,
-    engine: &TextEngine,
-) -> Result<Written> {
+fn attention(args: &FillArgs, filler: &Filler<'_>, encoding: &Encoding) -> Result<Attention> {
     let model = filler.model();
     let chosen = Chosen::new(&args.choice, model.config(), false)?;
     let inputs = std::slice::from_ref(encoding);
@@ -110,7 +121,7 @@ fn pictures(
         head: one.head,
         weights: one.weights.select(Axis(0), &masks),
     };
-    let attention = Attention::new(
+    Attention::new(
         masks
             .iter()
             .enumerate()
@@ -119,14 +130,23 @@ fn pictures(
         whole.keys,
         whole.heads.iter().map(rows).collect(),
         whole.head_counts,
-    )?;
+    )
+}
+
+fn pictures(
+    args: &FillArgs,
+    filler: &Filler<'_>,
+    (encoding, part): (&Encoding, &Part),
+    named: &super::pictures::Named,
+    engine: &TextEngine,
+) -> Result<Written> {
+    let model = filler.model();
     let names: Vec<Vec<&str>> = (0..2).map(|sequence| encoding.words(sequence)).collect();
-    let part = Part::only(attention);
     let words = by_words(&part.attention, &names);
     let mut arguments = arguments(&args.input, &args.choice, &args.picture, &args.run);
     arguments.insert("rows".into(), json!("masks"));
     let target = Target { out: &args.out, force: args.force, picture: &args.picture, arguments };
-    let shown = Shown::new(&args.choice, &part, &words);
+    let shown = Shown::new(&args.choice, part, &words);
     draw(target, &view::source(model), named, &[shown], engine)
 }
 

@@ -11,6 +11,7 @@ use super::args::ChoiceArgs;
 use super::choice::choose;
 
 /// One of the attentions of an input.
+#[derive(Clone)]
 pub struct Part {
     /// Which one, where a model has several.
     pub stack: Option<Stack>,

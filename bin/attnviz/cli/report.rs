@@ -2,6 +2,8 @@
 
 mod found;
 
+use std::path::PathBuf;
+
 use attnviz::{Config, Model, Token};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -23,6 +25,8 @@ pub struct Report {
     notes: Vec<String>,
     found: Vec<Found>,
     written: Written,
+    /// The page beside the pictures.
+    pub page: Option<PathBuf>,
 }
 
 impl Report {
@@ -36,6 +40,7 @@ impl Report {
             notes: named.notes.clone(),
             found,
             written,
+            page: None,
         }
     }
 
@@ -48,7 +53,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let links = self.found.iter().flat_map(|one| &one.links).map(|one| one.json.clone());
         let patterns = self.found.iter().flat_map(|one| &one.patterns).map(|one| one.json.clone());
-        json!({
+        let mut all = json!({
             "model": self.model,
             "revision": self.revision,
             "dtype": self.dtype,
@@ -59,7 +64,11 @@ impl Report {
             "links": links.collect::<Vec<_>>(),
             "patterns": patterns.collect::<Vec<_>>(),
             "notes": self.notes,
-        })
+        });
+        if let Some(page) = &self.page {
+            all["page"] = page.display().to_string().into();
+        }
+        all
     }
 
     fn tokens(&self) -> Value {
@@ -79,6 +88,9 @@ impl Report {
             text += &wrapped(&count, one.queries.iter().map(listed));
         }
         text += &format!("{}/\n  {}\n", self.folder(), files(&self.written));
+        if let Some(page) = &self.page {
+            text += &(one_line(&page.display().to_string()) + "\n");
+        }
         let shown = if all { usize::MAX } else { SHOWN };
         for one in &self.found {
             text.push('\n');

@@ -1,19 +1,21 @@
 //! `attnviz view`: a heatmap for each head.
 
-use std::slice;
+use std::{iter, slice};
 
 use attnviz::export::read_attention;
 use attnviz::output::prove_writable;
 use attnviz::picture::TextEngine;
+use attnviz::picture::page::{Page, Side};
 use attnviz::tokens::{Encoding, Input};
 use attnviz::{Attention, HeadWeights, Model, Result};
 use ndarray::ArrayView1;
 use serde_json::{Value, json};
 
-use super::args::ViewArgs;
+use super::args::{ChoiceArgs, ViewArgs};
 use super::batch;
 use super::choice::choose;
 use super::console::{Console, set_threads};
+use super::html::{sheet, store};
 use super::parts::{Chosen, Part, attend};
 use super::pictures::{Named, Shown, Source, Target, arguments, by_words, draw};
 use super::report::{Found, Report};
@@ -45,7 +47,11 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     }
     let (inputs, targets) = (slice::from_ref(&encoding), target.as_slice());
     let parts = attend(&model, inputs, targets, &chosen)?.remove(0);
-    let report = one(args, &source(&model), &named, &parts, &names, &engine)?;
+    let mut report = one(args, &source(&model), &named, &parts, &names, &engine)?;
+    if args.html {
+        let encodings: Vec<&Encoding> = iter::once(&encoding).chain(&target).collect();
+        report = report.with_page(args, &model, &named, &parts, &encodings)?;
+    }
     tell(console, &engine, &report, Some(&model));
     Ok(0)
 }
@@ -130,6 +136,47 @@ pub fn one(
     let written = draw(target, source, named, &shown, engine)?;
     let found = parts.iter().zip(&words).map(|(part, words)| Found::new(part, words, args.top));
     Ok(Report::new(source, named, found.collect(), written))
+}
+
+impl Report {
+    /// Writes a page too.
+    pub fn with_page(
+        mut self,
+        args: &ViewArgs,
+        model: &Model,
+        named: &Named,
+        parts: &[Part],
+        encodings: &[&Encoding],
+    ) -> Result<Self> {
+        let (page, source) = page(model, &args.choice, named, parts, encodings)?;
+        let place = (args.out.as_path(), args.force);
+        let path = store(&page, place, &args.choice, (&named.text, &source))?;
+        self.page = Some(path);
+        Ok(self)
+    }
+}
+
+/// The page of `parts` under the words of the encodings that they are over, and what makes it the
+/// same page again.
+pub fn page(
+    model: &Model,
+    choice: &ChoiceArgs,
+    named: &Named,
+    parts: &[Part],
+    encodings: &[&Encoding],
+) -> Result<(Page, Value)> {
+    let of = |encoding: &&Encoding| {
+        let one = |sequence| encoding.words(sequence).into_iter().map(str::to_owned).collect();
+        (0..encoding.texts.len()).map(one).collect::<Vec<Vec<String>>>()
+    };
+    let words: Vec<Vec<String>> = encodings.iter().flat_map(of).collect();
+    let some = parts.iter().filter(|part| !part.attention.heads.is_empty());
+    let sheets = some.map(|part| sheet(part.clone(), &words, model)).collect();
+    let report = model.report();
+    let heads = choice.heads.as_ref().map(|given| &given.text);
+    let source = json!([report.name, report.revision, named.input, heads]);
+    let side = Side::new(&named.text, &report.name, sheets);
+    Ok((Page { notes: named.notes.clone(), ..Page::new(&named.text, side) }, source))
 }
 
 pub fn source(model: &Model) -> Source {

@@ -45,7 +45,10 @@ pub struct FillArgs {
     /// Draw what the masks attend to, while all are masked
     #[arg(long, help_heading = "Pictures")]
     pub png: bool,
-    /// Folder that gets a folder per text
+    /// Write one offline page of it
+    #[arg(long, help_heading = "Pictures")]
+    pub html: bool,
+    /// Folder that gets a folder, or a page, per text
     #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
     #[arg(help_heading = "Pictures")]
     pub out: PathBuf,

@@ -139,6 +139,9 @@ pub struct ViewArgs {
     pub choice: ChoiceArgs,
     #[command(flatten)]
     pub picture: PictureArgs,
+    /// Write one offline page beside the pictures, as `attnviz html` does
+    #[arg(long, conflicts_with = "attention")]
+    pub html: bool,
     /// Folder that gets a folder per text
     #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
     pub out: PathBuf,

@@ -30,6 +30,7 @@ impl Report<'_> {
         if let Some(written) = &self.found.written {
             let _ = writeln!(text, "{}", one_line(&written.folder.display().to_string()));
         }
+        text += &self.page();
         text
     }
 
@@ -43,11 +44,17 @@ impl Report<'_> {
             let folder = one_line(&written.folder.display().to_string());
             let _ = writeln!(text, "{folder}/\n  {}", files(written));
         }
+        text += &self.page();
         for (index, mask) in self.found.masks.iter().enumerate() {
             text += &self.mask_list(index, mask);
         }
         text += &self.filled_list();
         text
+    }
+
+    fn page(&self) -> String {
+        let page = self.found.page.iter();
+        page.map(|page| one_line(&page.display().to_string()) + "\n").collect()
     }
 
     /// A mask's name: its number where there are several.
@@ -152,6 +159,9 @@ impl Report<'_> {
                 json!({ "layer": reading.layer, "masks": masks })
             };
             value["layers"] = found.layers.iter().map(layer).collect();
+        }
+        if let Some(page) = &found.page {
+            value["page"] = page.display().to_string().into();
         }
         if let Some(written) = &found.written {
             value["folder"] = written.folder.display().to_string().into();

@@ -1,7 +1,6 @@
 //! The page of a text that was written: its attention stitched over all steps.
 
-use attnviz::output::{PageFile, hash8, slug};
-use attnviz::picture::page::{Options, Page, Side, render};
+use attnviz::picture::page::{Page, Side};
 use attnviz::{Model, Result, Stack};
 use serde_json::json;
 
@@ -10,7 +9,7 @@ use super::start::Begin;
 use super::{Chosen, Sample};
 use crate::cli::args::GenerateArgs;
 use crate::cli::console::{Console, one_line};
-use crate::cli::html::sheet;
+use crate::cli::html::{sheet, store};
 
 /// A page per sample, in the folder of pictures.
 pub fn write(
@@ -26,16 +25,12 @@ pub fn write(
         let text = format!("{}{text}", begin.shown(0));
         let page = page(model, &text, attended);
         let source = json!([model.report().name, model.report().revision, text, sample.seed]);
-        let generator =
-            format!("attnviz {} {}", env!("CARGO_PKG_VERSION"), hash8(&source.to_string()));
-        let file = PageFile::claim(&args.out, &slug(&text), &generator, args.force)?;
-        let (words, no_special) = (args.choice.words, args.choice.no_special);
-        let options = Options { words, no_special, generator, ..Options::default() };
-        file.write(&render(&page, &options)?.html)?;
+        let place = (args.out.as_path(), args.force);
+        let path = store(&page, place, &args.choice, (&text, &source))?;
         if !console.talk.json {
-            console.result(&format!("{}\n", one_line(&file.path().display().to_string())));
+            console.result(&format!("{}\n", one_line(&path.display().to_string())));
         }
-        sample.page = Some(file.path().into());
+        sample.page = Some(path);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 mod many;
 mod side;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use attnviz::output::{PageFile, hash8, prove_writable, slug};
 use attnviz::picture::page::{Options, Page, Rendered, Side, render};
@@ -11,7 +11,7 @@ use attnviz::tokens::Input;
 use attnviz::{Error, Model, Result};
 use serde_json::{Value, json};
 
-use super::args::{HtmlArgs, ModelArgs};
+use super::args::{ChoiceArgs, HtmlArgs, ModelArgs};
 use super::console::{Console, one_line};
 use super::lines::Given;
 use super::report::many as count;
@@ -64,6 +64,22 @@ fn tell(told: &Told, console: &Console) {
         (_, true) => format!("{}\n", told.path),
         _ => format!("{}\n", told.line),
     });
+}
+
+/// Writes a page that another command has the attentions for, into a folder under the name of its
+/// text; `source` is what makes it the same page again.
+pub fn store(
+    page: &Page,
+    (out, force): (&Path, bool),
+    choice: &ChoiceArgs,
+    (text, source): (&str, &Value),
+) -> Result<PathBuf> {
+    let generator = format!("attnviz {} {}", env!("CARGO_PKG_VERSION"), hash8(&source.to_string()));
+    let file = PageFile::claim(out, &slug(text), &generator, force)?;
+    let (words, no_special) = (choice.words, choice.no_special);
+    let options = Options { words, no_special, generator, ..Options::default() };
+    file.write(&render(page, &options)?.html)?;
+    Ok(file.path().into())
 }
 
 /// Whether `--out` names a file; proves that it can be written before any heavy work.
