@@ -93,12 +93,15 @@ class Sheet {
   }
 }
 
+let pagesRead = 0; // in the keys of caches: a served page reads several
+
 function readPage(text) {
   const data = JSON.parse(text);
+  const number = pagesRead++;
   const bytes = bytesOf(data.block);
   delete data.block;
   data.sides.forEach((side, i) => {
-    side.sheets = side.sheets.map((sheet, k) => new Sheet(sheet, bytes, data.bits, i + "/" + k));
+    side.sheets = side.sheets.map((sheet, k) => new Sheet(sheet, bytes, data.bits, [number, i, k].join("/")));
   });
   return data;
 }

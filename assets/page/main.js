@@ -52,12 +52,8 @@ class Difference {
 
 class App {
   constructor(page) {
-    this.page = page;
-    this.state = readFragment(location.hash, page);
-    this.head();
-    this.controls = new Controls(this);
     addEventListener("hashchange", () => {
-      if (location.hash.slice(1) !== this.written) this.show(readFragment(location.hash, page));
+      if (location.hash.slice(1) !== this.written) this.show(readFragment(location.hash, this.page));
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show(this.state));
     let width = innerWidth;
@@ -66,6 +62,20 @@ class App {
       width = innerWidth;
       this.show(this.state);
     });
+    this.open(page);
+  }
+
+  // Shows a page, in place of the one before.
+  open(page) {
+    this.page = page;
+    this.state = readFragment(location.hash, page);
+    Object.assign(this, { form: null, scaleKey: null, coloured: null });
+    for (const id of ["views", "controls"]) {
+      const old = document.getElementById(id);
+      old.replaceWith(old.cloneNode(false)); // without what listened to the controls before
+    }
+    this.head();
+    this.controls = new Controls(this);
     this.show(this.state);
   }
 
@@ -187,4 +197,4 @@ class App {
   }
 }
 
-new App(readPage(document.getElementById("data").textContent));
+const app = new App(readPage(document.getElementById("data").textContent));

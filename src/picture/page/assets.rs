@@ -26,17 +26,23 @@ const SCRIPTS: [&str; 15] = [
     include_str!("../../../assets/page/main.js"),
 ];
 
-/// The file around `data`, JSON without any `<`.
-pub(super) fn page(data: &str, generator: &str) -> Vec<u8> {
+/// What a served page has more.
+const LIVE: &str = include_str!("../../../assets/page/live.js");
+const LIVE_STYLE: &str = include_str!("../../../assets/page/live.css");
+
+/// The file around `data`, JSON without any `<`; a `live` one may ask the server it came from.
+pub(super) fn page(data: &str, generator: &str, live: bool) -> Vec<u8> {
     // a parser reads line ends as \n before it takes the hash
-    let style = STYLE.replace("\r\n", "\n");
-    let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.join("\n"));
+    let style = format!("{STYLE}{}", if live { LIVE_STYLE } else { "" }).replace("\r\n", "\n");
+    let more = if live { LIVE } else { "" };
+    let script = format!("\"use strict\";\n(() => {{\n{}{more}}})();\n", SCRIPTS.join("\n"));
     let script = script.replace("\r\n", "\n");
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data: blob:; \
-         base-uri 'none'; form-action 'none'",
+         base-uri 'none'; form-action 'none'{}",
         hash(&script),
-        hash(&style)
+        hash(&style),
+        if live { "; connect-src 'self'" } else { "" }
     );
     let parts = [
         ("{policy}", policy.as_str()),
@@ -70,7 +76,7 @@ mod tests {
 
     #[test]
     fn no_asset_ends_its_element() {
-        for asset in SCRIPTS.iter().chain([&STYLE]) {
+        for asset in SCRIPTS.iter().chain([&STYLE, &LIVE, &LIVE_STYLE]) {
             assert!(!asset.contains("</") && !asset.contains("<!--"), "{asset}");
         }
         for mark in ["{policy}", "{generator}", "{style}", "{data}", "{script}"] {

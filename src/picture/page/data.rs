@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::codes::{self, Errors};
-use super::{Neurons, Options, Page, Sheet, Side, View};
+use super::{Live, Neurons, Options, Page, Sheet, Side, View};
 use crate::analysis::merge::{groups, joined};
 use crate::attention::Attention;
 use crate::error::{Error, Result};
@@ -27,6 +27,9 @@ struct Data<'a> {
     start: Start,
     compare: Option<(usize, usize)>,
     sides: Vec<SideData<'a>>,
+    /// Of a served page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<&'a Live>,
     /// Base64.
     block: String,
 }
@@ -119,7 +122,11 @@ impl Block {
 }
 
 /// The data as JSON in which no `<` is left.
-pub(super) fn encode(page: &Page, options: &Options) -> Result<(String, Errors)> {
+pub(super) fn encode(
+    page: &Page,
+    options: &Options,
+    live: Option<&Live>,
+) -> Result<(String, Errors)> {
     let (mut block, mut errors) = (Block::default(), Errors::default());
     let mut sides = Vec::with_capacity(page.sides.len());
     for side in &page.sides {
@@ -141,6 +148,7 @@ pub(super) fn encode(page: &Page, options: &Options) -> Result<(String, Errors)>
         },
         compare: page.compared_layers,
         sides,
+        live,
         block: STANDARD.encode(&block.0),
     };
     let text = serde_json::to_string(&data).map_err(|e| Error::Array {

@@ -25,6 +25,7 @@ mod assets;
 mod check;
 mod codes;
 mod data;
+mod live;
 mod neurons;
 
 use ndarray::Array2;
@@ -35,6 +36,7 @@ use crate::error::Result;
 use crate::select::Head;
 
 pub use codes::Errors;
+pub use live::{Answer, Live, LiveModel, LiveToken};
 
 /// Everything that one page shows.
 #[derive(Debug, Clone)]
@@ -196,6 +198,26 @@ pub struct Rendered {
 /// [`Error::Usage`](crate::Error::Usage) for a residual out of range.
 pub fn render(page: &Page, options: &Options) -> Result<Rendered> {
     check::check(page, options)?;
-    let (data, errors) = data::encode(page, options)?;
-    Ok(Rendered { html: assets::page(&data, &options.generator), errors })
+    let (data, errors) = data::encode(page, options, None)?;
+    Ok(Rendered { html: assets::page(&data, &options.generator, false), errors })
+}
+
+/// Writes a page for a server: as [`render`] does, with a box to type into. Its policy lets it ask
+/// the server that it came from, and no other.
+///
+/// # Errors
+/// Those of [`render`].
+pub fn render_live(page: &Page, options: &Options, live: &Live) -> Result<Rendered> {
+    check::check(page, options)?;
+    let (data, errors) = data::encode(page, options, Some(live))?;
+    Ok(Rendered { html: assets::page(&data, &options.generator, true), errors })
+}
+
+/// The data alone, as JSON: what such a page shows in place of the data that it came with.
+///
+/// # Errors
+/// Those of [`render`].
+pub fn live_data(page: &Page, options: &Options, live: &Live) -> Result<String> {
+    check::check(page, options)?;
+    data::encode(page, options, Some(live)).map(|(data, _)| data)
 }
