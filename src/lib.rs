@@ -38,6 +38,7 @@ mod family;
 mod gguf;
 pub mod hub;
 pub mod model;
+pub mod notebook;
 pub mod output;
 pub mod picture;
 pub mod prune;
