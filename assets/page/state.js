@@ -6,7 +6,9 @@ const FILTERS = ["all", "aa", "bb", "ab", "ba"];
 
 function startState(page) {
   const sheet = page.sides[0].sheets[0];
-  const [layer, head] = sheet.heads[0];
+  // where there is most to see
+  const some = sheet.neurons[0];
+  const [layer, head] = some ? [some.layer, some.head] : sheet.heads[0];
   return {
     view: page.start.view,
     stack: 0,

@@ -191,7 +191,7 @@ pub struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
+    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default)
     #[arg(value_name = "MODEL", conflicts_with = "model")]
     pub target: Option<String>,
     /// Also count the floating-point operations of a pass over N tokens
@@ -206,7 +206,7 @@ pub struct InspectArgs {
 
 #[derive(Debug, Args)]
 pub struct ConvertArgs {
-    /// Folder, .safetensors or .bin file, Hub id, or `built-in`
+    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in`
     #[arg(value_name = "MODEL")]
     pub source: String,
     /// Folder to write

@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default)
+    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default)
     #[arg(short, long)]
     pub model: Option<String>,
     /// Another tokenizer: folder, tokenizer.json, vocab.txt, vocab.json or SentencePiece model
