@@ -148,3 +148,16 @@ pub fn program(args: &[&str]) -> Vec<u8> {
     command.arg("html").args(args).arg("--out").arg(&path).assert().success();
     std::fs::read(path).unwrap()
 }
+
+/// What `html` or `generate --html` writes of a tiny model of the goldens, with a vocabulary of words.
+pub fn tiny(command: &str, model: &str, args: &[&str]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\non\nmat\nle\nchat\n";
+    std::fs::write(folder.path().join("vocab.txt"), words).unwrap();
+    let goldens = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/goldens");
+    let mut run = Command::cargo_bin("attnviz").unwrap();
+    run.current_dir(folder.path()).args([command, "--model"]).arg(goldens.join(model));
+    run.args(["--tokenizer", "vocab.txt", "--out", "pages"]).args(args).assert().success();
+    let page = std::fs::read_dir(folder.path().join("pages")).unwrap().next().unwrap().unwrap();
+    std::fs::read(page.path()).unwrap()
+}

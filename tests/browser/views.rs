@@ -300,3 +300,52 @@ fn flow_is_refused_where_rollout_means_nothing() {
     let values = json!(page.texts(".flow .small"));
     assert_eq!(values.as_array().unwrap().len(), 1);
 }
+
+#[test]
+#[ignore = "needs Chromium: apt-get install chromium"]
+fn neuron_view_agrees_with_the_weights_of_every_kind_of_decoder() {
+    let text = "the cat sat on the mat";
+    // learnt positions, rotated queries of grouped heads, biases by distance without a factor, cross
+    let cases: [(&str, &[&str], usize); 4] = [
+        ("gpt2_lm", &[text], 1),
+        ("llama_lm", &[text], 1),
+        ("t5_lm", &[text, "--target", "le chat"], 3),
+        ("bart_lm", &[text, "--target", "le chat"], 3),
+    ];
+    let page = Chromium::open(&pages::small(), "");
+    for (model, args, stacks) in cases {
+        page.load(&pages::tiny("html", model, &[args, &["--neuron", "0", "--exact"]].concat()), "");
+        for stack in 0..stacks {
+            let shown = format!("view=neuron&layer=0&head=1&stack={stack}&table=1");
+            page.go(&shown);
+            let collapsed = numbers(&page);
+            page.go(&format!("{shown}&open=1"));
+            for row in numbers(&page) {
+                let link = collapsed.iter().find(|link| link[1] == "1" && link[3] == row[0]);
+                let weight = link.map_or(0.0, |link| value(&link[5]));
+                assert!(
+                    (weight - value(&row[5])).abs() < 5e-5,
+                    "{model} {stack}: {row:?} {link:?}"
+                );
+            }
+        }
+        page.assert_quiet();
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium: apt-get install chromium"]
+fn a_text_that_gpt2_wrote_is_shown_in_every_view() {
+    let args = ["the cat", "--max-new-tokens", "5", "--ignore-end", "--html"];
+    let page = Chromium::open(&pages::tiny("generate", "gpt2_lm", &args), "");
+    let all = page.count(".queries li");
+    assert_eq!(page.count(".queries .written"), 4, "the last of five was read by none");
+    page.set("#step", "0");
+    assert_eq!(page.count(".queries li"), all - 4);
+    for view in ["model", "matrix", "neuron", "flow"] {
+        page.click(&format!("#tab-{view}"));
+        assert!(page.number("document.querySelectorAll('#view canvas').length") >= 1.0, "{view}");
+    }
+    assert!(page.text(".flow .small").contains("causal mask"));
+    page.assert_quiet();
+}
