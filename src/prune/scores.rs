@@ -31,22 +31,39 @@ pub fn rank_correlation(a: &[HeadScore], b: &[HeadScore]) -> Option<f64> {
     if a.len() != b.len() || a.len() < 2 || a.iter().zip(b).any(|(a, b)| a.head != b.head) {
         return None;
     }
-    let (a, b) = (ranks(a), ranks(b));
-    let mean = (a.len() - 1) as f64 / 2.0;
-    let sum = |x: &[f64], y: &[f64]| -> f64 {
-        x.iter().zip(y).map(|(x, y)| (x - mean) * (y - mean)).sum()
+    let scores = |list: &[HeadScore]| list.iter().map(|one| one.score).collect::<Vec<f64>>();
+    spearman(&scores(a), &scores(b))
+}
+
+/// Spearman's rank correlation of two lists; ties share the mean of their ranks. `None` as for
+/// [`rank_correlation`].
+pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
+    pearson(&ranks(a), &ranks(b))
+}
+
+/// Pearson's correlation of two lists; `None` for lists of different lengths or of less than two
+/// numbers, and for one of equal numbers.
+pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
+    if a.len() != b.len() || a.len() < 2 {
+        return None;
+    }
+    let centred = |list: &[f64]| -> Vec<f64> {
+        let mean = list.iter().sum::<f64>() / list.len() as f64;
+        list.iter().map(|x| x - mean).collect()
     };
+    let (a, b) = (centred(a), centred(b));
+    let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
     let spread = (sum(&a, &a) * sum(&b, &b)).sqrt();
     (spread > 0.0).then(|| sum(&a, &b) / spread)
 }
 
 /// Ranks from 0, ties at the mean of theirs.
-fn ranks(scores: &[HeadScore]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..scores.len()).collect();
-    order.sort_by(|&i, &j| scores[i].score.total_cmp(&scores[j].score));
-    let mut ranks = vec![0.0; scores.len()];
+fn ranks(numbers: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..numbers.len()).collect();
+    order.sort_by(|&i, &j| numbers[i].total_cmp(&numbers[j]));
+    let mut ranks = vec![0.0; numbers.len()];
     let mut first = 0;
-    for tied in order.chunk_by(|&i, &j| scores[i].score == scores[j].score) {
+    for tied in order.chunk_by(|&i, &j| numbers[i] == numbers[j]) {
         let rank = first as f64 + (tied.len() - 1) as f64 / 2.0;
         tied.iter().for_each(|&i| ranks[i] = rank);
         first += tied.len();
@@ -68,13 +85,16 @@ mod tests {
 
     #[test]
     fn ranks_and_their_correlation() {
-        assert_eq!(ranks(&scores(&[3.0, 1.0, 3.0, 2.0])), [2.5, 0.0, 2.5, 1.0]);
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 2.0]), [2.5, 0.0, 2.5, 1.0]);
         let a = scores(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         // 1 − 6·Σd²/(n(n² − 1)) without ties: d = (0, 1, 1, 1, 1), so 1 − 24/120
         let b = scores(&[10.0, 30.0, 20.0, 50.0, 40.0]);
         let found = rank_correlation(&a, &b).expect("defined");
         assert!((found - 0.8).abs() < 1e-12, "{found}");
-        assert_eq!(rank_correlation(&a, &a), Some(1.0));
+        assert!(rank_correlation(&a, &a).is_some_and(|r| (r - 1.0).abs() < 1e-12));
+        assert!(
+            pearson(&[1.0, 2.0, 4.0], &[-1.0, -2.0, -4.0]).is_some_and(|r| (r + 1.0).abs() < 1e-12)
+        );
         assert_eq!(rank_correlation(&a, &scores(&[7.0; 5])), None);
         assert_eq!(rank_correlation(&a, &scores(&[1.0, 2.0])), None);
     }

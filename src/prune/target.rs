@@ -1,10 +1,13 @@
 //! What a run is held against, and the loss of each example.
 
+use std::sync::Arc;
+
 use candle_core::{D, DType, Tensor};
 use ndarray::Array2;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use super::probe::Probe;
 use crate::config::Task;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -18,6 +21,8 @@ pub enum Target {
     Tokens(Array2<Option<u32>>),
     /// A class per text, `[B]`: cross entropy.
     Classes(Vec<u32>),
+    /// A class per text, `[B]`: cross entropy of a probe on the mean embedding of length 1.
+    Probed(Arc<Probe>, Vec<u32>),
     /// The unpruned model's mean embeddings, `[B,D]`: one minus the cosine.
     Embedding(Tensor),
     /// The logarithms of the unpruned model's probabilities, `[N,C]`, of all real tokens one after
@@ -74,6 +79,12 @@ impl Target {
             Self::Classes(classes) => {
                 let probs = log_probs(model, hidden, batch)?;
                 fits("classes", probs.dim(0)?, classes.len())?;
+                Ok(picked(&probs, classes)?.neg()?)
+            }
+            Self::Probed(probe, classes) => {
+                let scores = probe.scores(&unit(&embedding(hidden, batch)?)?)?;
+                fits("classes", scores.dim(0)?, classes.len())?;
+                let probs = candle_nn::ops::log_softmax(&scores, D::Minus1)?;
                 Ok(picked(&probs, classes)?.neg()?)
             }
             Self::Embedding(unpruned) => {

@@ -90,12 +90,12 @@ fn effects(
     outputs: &[Outputs],
 ) -> Result<Vec<Found>> {
     let Some((unpruned, changed)) = outputs.split_first() else { return Ok(Vec::new()) };
-    let signed = matches!(read.loss, Some(Loss::MaskedLm | Loss::CausalLm));
+    let signed = matches!(read.loss, Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes));
     let mut found = Vec::new();
     for (&head, changed) in heads.iter().zip(changed) {
         let differences: Vec<f64> = match read.loss {
             Some(Loss::Logits) => changed.divergences.clone(),
-            Some(Loss::MaskedLm | Loss::CausalLm) => {
+            Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes) => {
                 changed.losses.iter().zip(&unpruned.losses).map(|(a, b)| a - b).collect()
             }
             _ => cosines(unpruned, changed)?.into_iter().map(|cosine| 1.0 - cosine).collect(),
@@ -117,6 +117,7 @@ fn what(read: &Texts) -> &'static str {
         Some(Loss::MaskedLm) => "rise of the masked-LM loss",
         Some(Loss::CausalLm) => "rise of the causal-LM loss",
         Some(Loss::Logits) => "divergence from the unpruned logits, in nats",
+        Some(Loss::Classes) => "rise of the cross entropy of the classes",
         _ => "1 - cosine to the unpruned embedding",
     }
 }

@@ -1,5 +1,6 @@
 //! `attnviz prune`: a checkpoint without the heads that are named or that matter least.
 
+pub mod labelled;
 pub mod texts;
 
 use std::collections::BTreeSet;
@@ -20,6 +21,7 @@ use super::args::PruneArgs;
 use super::console::{Console, one_line};
 use super::report::many;
 use super::session;
+use labelled::Report;
 use texts::{Texts, number, score, texts};
 
 /// Neighbours whose staying is counted.
@@ -33,6 +35,7 @@ struct Found {
     pruned: Pruned,
     chosen_by: Option<&'static str>,
     likeness: Option<Likeness>,
+    labelled: Option<Report>,
     texts: usize,
     latency: Vec<(usize, f64, f64)>,
 }
@@ -48,7 +51,7 @@ pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
     prove_folder(&args.out, args.force)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
     let needs = args.fraction.is_some() && args.score.as_deref() != Some("random");
-    let read = match needs || args.texts.file.is_some() {
+    let read = match needs || args.texts.file.is_some() || args.texts.data.is_some() {
         true => Some(texts(&args.texts, None, &model, &args.run, console)?),
         false => None,
     };
@@ -121,7 +124,8 @@ fn measured(
     read: Option<&Texts>,
     chosen_by: Option<&'static str>,
 ) -> Result<Found> {
-    let mut found = Found { pruned, chosen_by, likeness: None, texts: 0, latency: Vec::new() };
+    let mut found =
+        Found { pruned, chosen_by, likeness: None, labelled: None, texts: 0, latency: Vec::new() };
     if read.is_none() && !args.latency {
         return Ok(found);
     }
@@ -134,6 +138,10 @@ fn measured(
         let changed = outputs(&after, &read.samples, &[], &[])?;
         found.likeness = Some(likeness(&unpruned, &changed, NEIGHBOURS)?);
         found.texts = read.count;
+        if let Some(set) = &read.set {
+            let (before, after) = (set.reached(model)?, set.reached(&after)?);
+            found.labelled = Some(set.report(&before, &after, args.texts.seed));
+        }
     }
     if args.latency {
         for texts in LATENCIES {
@@ -176,6 +184,7 @@ fn as_json(found: &Found) -> String {
         "bytes": { "before": found.pruned.bytes.1, "after": found.pruned.bytes.0 },
         "texts": found.texts,
         "likeness": found.likeness,
+        "labelled": found.labelled.as_ref().map(Report::json),
         "latency": latency.collect::<Vec<_>>(),
         "notes": found.pruned.notes,
     });
@@ -214,6 +223,9 @@ fn as_text(found: &Found) -> String {
         if let Some((before, after)) = like.loss {
             text += &format!("loss {} -> {}\n", number(before), number(after));
         }
+    }
+    if let Some(report) = &found.labelled {
+        text += &report.text();
     }
     for (texts, before, after) in &found.latency {
         text += &format!(

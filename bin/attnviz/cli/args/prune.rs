@@ -41,6 +41,11 @@ pub struct TextsArgs {
     /// input
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// A labelled set in place of texts: sentiment or pairs, which come with the program, or a file;
+    /// tab-separated with a header or .jsonl: text or text_a and text_b, label or score, split.
+    /// Heads are scored on its part for training, reports are on the one for tests
+    #[arg(long, value_name = "SET", conflicts_with_all = ["file", "loss"])]
+    pub data: Option<String>,
     /// Texts to run at once
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -76,7 +81,7 @@ pub struct ScoringArgs {
 #[derive(Debug, Args)]
 pub struct ImportanceArgs {
     /// The text, as one argument
-    #[arg(value_name = "TEXT", conflicts_with = "file")]
+    #[arg(value_name = "TEXT", conflicts_with_all = ["file", "data"])]
     pub text: Option<String>,
     /// Words that someone forgot to quote
     #[arg(hide = true)]
@@ -141,7 +146,7 @@ pub struct PruneArgs {
 #[derive(Debug, Args)]
 pub struct AblateArgs {
     /// The text, as one argument
-    #[arg(value_name = "TEXT", conflicts_with = "file")]
+    #[arg(value_name = "TEXT", conflicts_with_all = ["file", "data"])]
     pub text: Option<String>,
     /// Words that someone forgot to quote
     #[arg(hide = true)]

@@ -9,6 +9,7 @@ use attnviz::{Error, Model, Result, Task};
 use super::super::args::{RunArgs, ScoringArgs, TextsArgs};
 use super::super::console::Console;
 use super::super::{lines, session};
+use super::labelled::Set;
 
 /// What a text's loss is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,7 @@ pub enum Loss {
     CausalLm,
     Embedding,
     Logits,
+    Classes,
 }
 
 impl Loss {
@@ -26,6 +28,7 @@ impl Loss {
             Self::CausalLm => "causal-LM loss",
             Self::Embedding => "1 - cosine to the unpruned embedding",
             Self::Logits => "divergence from the unpruned logits",
+            Self::Classes => "cross entropy of the classes",
         }
     }
 
@@ -49,6 +52,8 @@ pub struct Texts {
     pub loss: Option<Loss>,
     /// Lines that could not be read.
     pub bad: usize,
+    /// The labelled set that they are from.
+    pub set: Option<Set>,
 }
 
 /// Reads and encodes the texts and puts them into batches.
@@ -65,6 +70,9 @@ pub fn texts(
             want: "a share above 0 and up to 1".into(),
             found: args.mask_share.to_string(),
         });
+    }
+    if let (None, Some(name)) = (text, &args.data) {
+        return labelled(name, args, model, run);
     }
     let loss = Loss::of(args, model);
     let (encodings, bad) = match (text, &args.file) {
@@ -90,7 +98,29 @@ pub fn texts(
         sample(some, loss, args, model)
     };
     let samples = groups.iter().map(sample).collect::<Result<_>>()?;
-    Ok(Texts { samples, count: encodings.len(), tokens: lengths.iter().sum(), loss, bad })
+    Ok(Texts {
+        samples,
+        count: encodings.len(),
+        tokens: lengths.iter().sum(),
+        loss,
+        bad,
+        set: None,
+    })
+}
+
+/// The part of a labelled set that heads are scored on.
+fn labelled(name: &str, args: &TextsArgs, model: &Model, run: &RunArgs) -> Result<Texts> {
+    let set = Set::open(name, args.batch_size.into(), model, run)?;
+    let samples = set.samples(model)?;
+    let lengths = || samples.iter().flat_map(|sample| &sample.batch.lengths);
+    Ok(Texts {
+        count: lengths().count(),
+        tokens: lengths().sum(),
+        loss: set.has_loss().then_some(Loss::Classes),
+        bad: 0,
+        samples,
+        set: Some(set),
+    })
 }
 
 fn from_file(
@@ -163,7 +193,7 @@ pub fn score(name: Option<&str>, args: &ScoringArgs, seed: u64, loss: Option<Los
         Some("gradient") => Score::Gradient,
         Some(_) => Score::Jacobian { probes: args.probes.into(), seed },
         None => match loss {
-            Some(Loss::MaskedLm | Loss::CausalLm) => Score::Gradient,
+            Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes) => Score::Gradient,
             Some(_) => Score::Integrated { steps: args.steps.into() },
             None => Score::Jacobian { probes: args.probes.into(), seed },
         },
