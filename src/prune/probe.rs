@@ -74,6 +74,13 @@ impl Probe {
         scores
     }
 
+    /// Mean cross entropy over rows `[N,D]` of classes `y`.
+    pub fn loss(&self, x: &Array2<f64>, y: &[u32]) -> f64 {
+        let found = self.probabilities(&unit_rows(x));
+        let of = |(i, &y): (usize, &u32)| found.get((i, y as usize)).map_or(0.0, |p| -p.ln());
+        y.iter().enumerate().map(of).sum::<f64>() / y.len().max(1) as f64
+    }
+
     /// The likeliest class of each row `[N,D]`.
     pub fn classes(&self, x: &Array2<f64>) -> Vec<u32> {
         let best = |row: ndarray::ArrayView1<'_, f64>| {

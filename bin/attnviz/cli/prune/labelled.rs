@@ -98,7 +98,8 @@ impl Set {
         Ok(Teller::Probe(Arc::new(self.fit(model, None)?)))
     }
 
-    /// Fits a probe on the part for training; its strength is chosen on the one for validation.
+    /// Fits a probe on the part for training; its strength is the one of the least loss on the
+    /// part for validation.
     fn fit(&self, model: &Model, strength: Option<f64>) -> Result<Probe> {
         let (train, validation) = (self.part(Split::Train), self.part(Split::Validation));
         let count = self.labelled.classes.len();
@@ -110,9 +111,9 @@ impl Set {
         let mut best: Option<(f64, Probe)> = None;
         for strength in STRENGTHS {
             let probe = Probe::fit(&x, &y, count, strength)?;
-            let right = told(&probe.classes(&held), &want, count).accuracy;
-            if best.as_ref().is_none_or(|(most, _)| right > *most) {
-                best = Some((right, probe));
+            let loss = probe.loss(&held, &want);
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                best = Some((loss, probe));
             }
         }
         best.map(|(_, probe)| probe).ok_or_else(|| Error::Input {
