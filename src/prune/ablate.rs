@@ -185,7 +185,8 @@ fn uniform(model: &Model, batch: &Batch) -> Result<Vec<Tensor>> {
             let near = |j: usize| {
                 let far = window.is_some_and(|reach| i.abs_diff(j) > reach);
                 let far = far && !is_global(example, i) && !is_global(example, j);
-                !far && !(config.causal && j > i)
+                let behind = config.causal && j > i;
+                !far && !behind
             };
             let sees = |j: &usize| batch.mask[(example, *j)] != 0 && near(*j);
             let count = (0..t).filter(sees).count();

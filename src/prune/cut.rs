@@ -108,7 +108,7 @@ impl<'a> Cut<'a> {
             });
         }
         let bits = shape[axis + 1..].iter().product::<usize>() * whole.dtype.bitsize();
-        if bits % 8 != 0 {
+        if !bits.is_multiple_of(8) {
             let why = format!("tensor `{raw}` is {:?}: parts of bytes cannot go", whole.dtype);
             return Err(Error::checkpoint(path, why));
         }

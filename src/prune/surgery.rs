@@ -1,6 +1,5 @@
 //! Heads out of the weights, into a checkpoint that loads again.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -166,7 +165,7 @@ fn check(config: &Config, gone: &BTreeSet<StackHead>, options: &PruneOptions) ->
                 return Err(wrong(want, format!("all {count} heads of layer {layer} ({at}, …)")));
             }
             for shared in heads.chunk_by(|a, b| a / group == b / group) {
-                let (some, all) = (shared.iter().any(|h| goes(h)), shared.iter().all(|h| goes(h)));
+                let (some, all) = (shared.iter().any(&goes), shared.iter().all(&goes));
                 if some && !all {
                     let names: Vec<String> =
                         shared.iter().map(|h| format!("L{layer}H{h}")).collect();
@@ -229,7 +228,7 @@ fn key(config: &Config, stack: Stack) -> &'static str {
 
 /// The configuration with the heads that went, in every stack.
 fn described(
-    bytes: &Cow<'_, [u8]>,
+    bytes: &[u8],
     config: &Config,
     family: &Family,
     gone: &BTreeSet<StackHead>,
