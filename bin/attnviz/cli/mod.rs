@@ -17,6 +17,8 @@ mod parts;
 mod pictures;
 mod prune;
 mod report;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 mod stages;
 mod usage;
@@ -81,6 +83,8 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Ablate(args) => ablate::run(&args, &console),
         Command::Prune(args) => prune::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args, &console),
         Command::Inspect(args) => inspect::run(&args, &console),
         Command::Convert(args) => convert::run(args, &console),
         Command::Completions { shell } => {

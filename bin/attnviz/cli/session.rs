@@ -18,6 +18,12 @@ pub fn open(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<(Model
     Ok((model?, engine))
 }
 
+/// Finds and loads a model that nothing is drawn of.
+#[cfg(feature = "serve")]
+pub fn open_model(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<Model> {
+    load(args, &LoadOptions { task: task(args)?, device: device(&run.device)? }, console)
+}
+
 /// Finds the model's files, downloading what is not there.
 pub fn files(args: &ModelArgs, console: &Console) -> Result<ModelFiles> {
     let request = ModelRequest {

@@ -9,6 +9,8 @@ mod picture;
 mod prune;
 mod run;
 mod sampling;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -27,6 +29,8 @@ pub use picture::{ChoiceArgs, Given, PictureArgs};
 pub use prune::{AblateArgs, ImportanceArgs, PruneArgs, ScoringArgs, TextsArgs};
 pub use run::{RunArgs, TalkArgs};
 pub use sampling::SamplingArgs;
+#[cfg(feature = "serve")]
+pub use serve::ServeArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,6 +96,10 @@ pub enum Command {
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
+    /// Open the page on this machine with a box to type into
+    #[cfg(feature = "serve")]
+    #[command(after_help = serve::NOTES)]
+    Serve(Box<ServeArgs>),
     /// Say what a checkpoint is: family, sizes, number format, tensor names, tokenizer
     Inspect(InspectArgs),
     /// Write a checkpoint as a clean safetensors folder, optionally in another number format
@@ -116,6 +124,8 @@ impl Command {
             Self::Ablate(args) => args.talk,
             Self::Prune(args) => args.talk,
             Self::Export(args) => args.talk,
+            #[cfg(feature = "serve")]
+            Self::Serve(args) => args.talk,
             Self::Inspect(args) => args.talk,
             Self::Convert(args) => args.talk,
             Self::Completions { .. } => TalkArgs::default(),
@@ -244,6 +254,7 @@ pub fn version() -> &'static str {
     let features = [
         ("embedded", cfg!(feature = "embedded")),
         ("hub", cfg!(feature = "hub")),
+        ("serve", cfg!(feature = "serve")),
         ("cuda", cfg!(feature = "cuda")),
         ("metal", cfg!(feature = "metal")),
     ];

@@ -24,7 +24,7 @@ impl<T: FromStr> FromStr for Given<T> {
     }
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct ChoiceArgs {
     /// Layers to show: 0-3,-1 (from 0; negative from the end)
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]

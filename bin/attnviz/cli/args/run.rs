@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Running")]
 pub struct RunArgs {
     /// Cut a text that is too long instead of refusing it; the final [SEP] stays

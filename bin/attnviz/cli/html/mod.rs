@@ -16,8 +16,7 @@ use super::console::{Console, one_line};
 use super::lines::Given;
 use super::report::many as count;
 use super::{session, view};
-use side::Asked;
-pub use side::sheet;
+pub use side::{Asked, sheet};
 
 pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     let named = check_out(args)?;

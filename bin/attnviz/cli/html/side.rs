@@ -5,8 +5,11 @@ use std::slice;
 
 use attnviz::picture::page::{Sheet, Side};
 use attnviz::tokens::{Batch, Encoding};
-use attnviz::{Error, Head, Keep, Model, Recorder, Result, Site, Stack, Token};
+use attnviz::{Error, Head, Intervention, Keep, Model, Recorder, Result, Site, Stack, Token};
+use candle_core::Tensor;
 
+#[cfg(feature = "serve")]
+use crate::cli::args::ChoiceArgs;
 use crate::cli::args::HtmlArgs;
 use crate::cli::parts::{Chosen, Part};
 
@@ -48,6 +51,17 @@ impl Asked {
         Ok(Self { heads, neuron, compared })
     }
 
+    /// All heads, and with `neurons` what they multiplied.
+    #[cfg(feature = "serve")]
+    pub fn all(model: &Model, with_target: bool, neurons: bool) -> Result<Self> {
+        let heads = Chosen::new(&ChoiceArgs::default(), model.config(), with_target)?;
+        let neuron = match heads.keep() {
+            Keep::Heads(by_layer) if neurons => by_layer.into_keys().collect(),
+            _ => Vec::new(),
+        };
+        Ok(Self { heads, neuron, compared: None })
+    }
+
     /// Runs the model and gathers what the page shows. `target` is what the decoder of an
     /// encoder-decoder reads.
     pub fn side(
@@ -56,16 +70,30 @@ impl Asked {
         encoding: &Encoding,
         target: Option<&Encoding>,
     ) -> Result<Side> {
+        self.changed(model, (encoding, target), &[], |_| {}).map(|(side, _)| side)
+    }
+
+    /// The same with changes on the way, and with what `hide` does to the batch that is read first;
+    /// beside it the last layer's output and the batch that it is of.
+    pub fn changed(
+        &self,
+        model: &Model,
+        (encoding, target): (&Encoding, Option<&Encoding>),
+        changes: &[Intervention],
+        hide: impl Fn(&mut Batch),
+    ) -> Result<(Side, (Tensor, Batch))> {
         let (config, pad) = (model.config(), model.tokenizer()?.pad_id());
         let batch = |encoding| Batch::new(slice::from_ref(encoding), pad);
-        let mut recorder = self.recorder();
-        match target {
-            None => drop(model.forward(&batch(encoding), &mut recorder, &[])?),
+        let (mut first, mut recorder) = (batch(encoding), self.recorder());
+        hide(&mut first);
+        let last = match target {
+            None => (model.forward(&first, &mut recorder, changes)?, first),
             Some(target) => {
-                let memory = model.encode(&batch(encoding), &mut recorder, &[])?;
-                model.decode(&batch(target), Some(&memory), None, &mut recorder, &[])?;
+                let memory = model.encode(&first, &mut recorder, changes)?;
+                let second = batch(target);
+                (model.decode(&second, Some(&memory), None, &mut recorder, changes)?, second)
             }
-        }
+        };
         let trace = recorder.into_trace()?;
         let written = target.map_or(&[][..], |target| &target.tokens);
         let parts = self.heads.parts(&trace, 0, (&encoding.tokens, written), config)?;
@@ -86,7 +114,7 @@ impl Asked {
             .chain(target.iter().flat_map(|t| &t.texts))
             .map(String::as_str)
             .collect();
-        Ok(Side::new(texts.join(" / "), &model.report().name, sheets))
+        Ok((Side::new(texts.join(" / "), &model.report().name, sheets), last))
     }
 
     fn recorder(&self) -> Recorder {
