@@ -130,9 +130,13 @@ impl Chromium {
     /// Loads the page anew with a fragment.
     pub fn go(&self, fragment: &str) {
         let hash = if fragment.is_empty() { String::new() } else { format!("#{fragment}") };
-        let url = format!("file://{}{hash}", self.page.display());
+        self.visit(&format!("file://{}{hash}", self.page.display()));
+    }
+
+    /// Loads a page from where it is served.
+    pub fn visit(&self, url: &str) {
         self.tab.navigate_to("about:blank").and_then(Tab::wait_until_navigated).expect("blank");
-        self.tab.navigate_to(&url).and_then(Tab::wait_until_navigated).expect("the page");
+        self.tab.navigate_to(url).and_then(Tab::wait_until_navigated).expect("the page");
         self.wait("document.querySelector('#view > *') !== null");
         self.settle();
     }
@@ -337,6 +341,7 @@ fn watch(tab: &Arc<Tab>) -> Arc<Mutex<Vec<String>>> {
         let name = text.split('(').next().unwrap_or_default().to_owned();
         let own = text.contains("/page.html")
             || text.contains("about:blank")
+            || text.contains("request: Request { url: \"http://127.0.0.1:")
             || text.contains("\"data:")
             || text.contains("\"blob:");
         let bad = match name.as_str() {

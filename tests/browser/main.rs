@@ -4,7 +4,12 @@
 mod choices;
 mod chromium;
 mod faults;
+#[cfg(feature = "serve")]
+mod live;
 mod measure;
 mod pages;
 mod safety;
+#[cfg(feature = "serve")]
+#[path = "../served/mod.rs"]
+mod served;
 mod views;
