@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`Attention`] | a heatmap of each head, layers down and heads across |
 //! | [`View`] | the heatmap |
-//! | [`Picture`] | the picture: bytes of [`grid`](crate::picture::grid) or [`heatmap`](crate::picture::heatmap) |
+//! | [`Picture`] | the picture: bytes of [`grid`] or [`heatmap`] |
 //! | [`Rendered`] | the page in a frame that can reach nothing outside it |
 //! | [`Trace`] | a table of what was kept |
 //!

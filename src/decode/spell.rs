@@ -30,7 +30,7 @@ impl Filler<'_> {
         })
     }
 
-    /// The text of each sequence as it was typed, with `ids` [T] in place of its masks: of a
+    /// The text of each sequence as it was typed, with `ids` `[T]` in place of its masks: of a
     /// vocabulary whose pieces bring their spaces along, a piece decides itself whether a space is
     /// before it, unless that was a token before the mask; of others, one that continues a word is
     /// written onto what is before it.

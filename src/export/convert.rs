@@ -200,8 +200,11 @@ fn merge(staged: &Path, out: &Path, names: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// A file beside the weights, by name.
+type Companion = (&'static str, Cow<'static, [u8]>);
+
 /// The files that go along, under the names by which they are known.
-fn companions(files: &ModelFiles) -> Result<Vec<(&'static str, Cow<'static, [u8]>)>> {
+fn companions(files: &ModelFiles) -> Result<Vec<Companion>> {
     let tokenizer = &files.tokenizer;
     if let Some(asset) = &tokenizer.gguf {
         let made = gguf::files(asset)?.into_iter();

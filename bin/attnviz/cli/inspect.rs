@@ -235,8 +235,11 @@ fn about_writing(rows: &mut Rows, config: &Config, tokenizer: Option<&Tokenizer>
     }
 }
 
+/// A stack's name, its heads before any pruning and those that are left.
+type Heads<'a> = (&'static str, &'a [usize], &'a [Vec<usize>]);
+
 /// Each attention, with its heads before any pruning and those that are left.
-fn stacks(config: &Config) -> Vec<(&'static str, &[usize], &[Vec<usize>])> {
+fn stacks(config: &Config) -> Vec<Heads<'_>> {
     match &config.decoder {
         None => vec![("", &config.head_counts, &config.heads)],
         Some(decoder) => vec![

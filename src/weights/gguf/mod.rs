@@ -115,7 +115,9 @@ fn pair(one: &mut Tensor, head_dim: usize) -> Result<(), String> {
     if !names::is_paired(&one.raw) {
         return Ok(());
     }
-    if one.shape[0] % head_dim != 0 || (one.shape.len() < 2 && types::block(one.storage).0 > 1) {
+    if !one.shape[0].is_multiple_of(head_dim)
+        || (one.shape.len() < 2 && types::block(one.storage).0 > 1)
+    {
         let (name, shape) = (&one.raw, &one.shape);
         return Err(format!("tensor `{name}` is {shape:?}, expected whole heads of {head_dim}"));
     }

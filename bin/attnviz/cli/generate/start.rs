@@ -13,7 +13,8 @@ use crate::cli::session;
 /// What the command line gives, before there is a model.
 pub enum Read {
     Prompt(String),
-    Ids { first: Batch, second: Option<Batch> },
+    /// What is read first and, of an encoder-decoder, what its decoder has.
+    Ids(Box<(Batch, Option<Batch>)>),
 }
 
 /// What the model begins with.
@@ -33,7 +34,7 @@ impl Read {
     pub fn new(args: &GenerateArgs) -> Result<Self> {
         if let Some(path) = &args.inputs {
             let second = attnviz::export::read_decoder_batch(path)?;
-            return Ok(Self::Ids { first: read_batch(path)?, second });
+            return Ok(Self::Ids(Box::new((read_batch(path)?, second))));
         }
         match &args.prompt {
             Some(prompt) => Ok(Self::Prompt(prompt.clone())),
@@ -49,7 +50,8 @@ impl Read {
     pub fn begin(self, model: &Model, args: &GenerateArgs, console: &Console) -> Result<Begin> {
         let encodes = model.config().decoder.is_some();
         match self {
-            Self::Ids { first, second } => {
+            Self::Ids(ids) => {
+                let (first, second) = *ids;
                 let start = match (encodes, second) {
                     (false, _) => Start { source: None, prompt: first },
                     (true, Some(prompt)) => Start { source: Some(first), prompt },
