@@ -225,3 +225,71 @@ fn ablate_tells_and_draws_what_each_head_does() {
     place.refused("ablate", &["--off", "resampled", "the cat sat"], 5, "another text");
     place.refused("ablate", &["--out", "heads.gif", "the cat sat"], 2, "--out");
 }
+
+#[test]
+fn labelled_sets_give_losses_and_reports() {
+    let place = Place::new();
+    let (subjects, good, bad) = (["cat", "dog", "bird", "man", "boy"], "happy", "tired");
+    let mut lines = String::from("split\tlabel\ttext\n");
+    for (i, split) in ["train", "train", "validation", "test", "test"].into_iter().enumerate() {
+        for subject in subjects {
+            let start = if i % 2 == 0 { "the" } else { "a" };
+            lines += &format!("{split}\tgood\t{start} {subject} is {good}\n");
+            lines += &format!("{split}\tbad\t{start} {subject} is {bad}\n");
+        }
+    }
+    fs::write(place.path("set.tsv"), lines).expect("written");
+    let ran = place.run("importance", &["--data", "set.tsv", "--score", "gradient", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let found = ran.json();
+    assert_eq!(
+        (&found["texts"], &found["loss"]),
+        (&20.into(), &"cross entropy of the classes".into())
+    );
+    let heads = found["scores"][0]["heads"].as_array().expect("heads");
+    assert!(heads.iter().any(|head| head["score"].as_f64() > Some(0.0)), "{heads:?}");
+    let ran = place.run("ablate", &["--data", "set.tsv", "--json"]);
+    assert_eq!(ran.json()["measure"], "rise of the cross entropy of the classes", "{}", ran.err);
+
+    let ran = place.run("prune", &["out", "--fraction", "0.3", "--data", "set.tsv", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let report = ran.json()["labelled"].clone();
+    assert_eq!(report["items"], 20);
+    // a word alone decides, so a probe on any model's embeddings tells it
+    assert!(report["before"]["accuracy"].as_f64() > Some(0.9), "{report}");
+    let change = report["accuracy_change"]["mean"].as_f64().expect("change");
+    let of = |when: &str| report[when]["accuracy"].as_f64().expect("accuracy");
+    assert!((of("after") - of("before") - change).abs() < 1e-9, "{report}");
+
+    let pairs = "text_a\ttext_b\tscore\tsplit\nthe cat sat\ta cat sat\t5\ttest\n\
+                 the cat sat\tthe man ran\t1\ttest\nthe dog slept\ta dog slept\t4\ttest\n\
+                 the boy ran\ta girl ran\t3\ttrain\n";
+    fs::write(place.path("pairs.tsv"), pairs).expect("written");
+    let args = ["two", "--fraction", "0.3", "--score", "random", "--data", "pairs.tsv", "--json"];
+    let ran = place.run("prune", &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let spearman = &ran.json()["labelled"]["spearman"];
+    assert!(spearman.as_array().is_some_and(|both| both.len() == 2), "{spearman}");
+    place.refused("prune", &["new", "--fraction", "0.3", "--data", "none.tsv"], 1, "none.tsv");
+    place.refused("importance", &["--data", "set.tsv", "the cat"], 2, "--data");
+}
+
+#[test]
+fn operations_fall_with_the_heads() {
+    let place = Place::new();
+    place.run("prune", &["out", "--remove", "0"]);
+    let count = |model: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_attnviz"))
+            .args(["inspect", "--flops", "10", "--json"])
+            .arg(model)
+            .output()
+            .expect("runs");
+        let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        found["operations"]["count"].as_f64().expect("count")
+    };
+    // D 24, K 12, I 32, V 52, three layers, two heads each, ten tokens
+    let head = (4 * 24 * 12 + 2 * 10 * 12) as f64;
+    let whole = 2.0 * 10.0 * (3.0 * (2.0 * head + (2 * 24 * 32) as f64) + (52 * 24) as f64);
+    assert_eq!(count(&fixture("fill/bert")), whole);
+    assert_eq!(count(&place.path("out")), whole - 2.0 * 10.0 * 3.0 * head);
+}

@@ -86,8 +86,13 @@ fn gradients_are_central_differences_in_every_family() {
         "t5_lm",
         "t5_v11_lm",
         "marian_mt",
+        "../options/bert_gelu_new",
+        "../options/bert_quick_gelu",
+        "../options/bert_relu",
+        "../options/bert_silu",
+        "../options/bert_tanh",
     ] {
-        let golden = Golden::open(name);
+        let golden = Golden::at(fixture("goldens").join(name));
         let model = open(&golden.folder, None).expect("loads");
         let (config, batch) = (model.config(), golden.batch());
         let (_, found) = gradients(&model, &batch, &[], |h| projected(h, &batch)).expect(name);
