@@ -271,6 +271,26 @@ fn pairs_and_models_are_chosen() {
 }
 
 #[test]
+fn what_stands_second_is_for_a_decoder_where_there_is_one() {
+    let t5 = checkpoint("t5_lm", "t5");
+    let server = Server::start(&[t5.path()], &[TEXT]);
+    let sheets = |data: &Value| -> Vec<String> {
+        let sheets = data["sides"][0]["sheets"].as_array().expect("sheets").clone();
+        sheets.iter().map(|sheet| sheet["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert_eq!(sheets(&server.run(json!({ "text": TEXT }))), ["encoder"]);
+    let ask = json!({ "text": TEXT, "pair": "A dog." });
+    let both = server.run(ask.clone());
+    assert_eq!(sheets(&both), ["encoder", "decoder", "cross"]);
+    assert_eq!(both["live"]["stack"], "encoder");
+    assert_eq!(both["live"]["answers"][0]["of"], "next token");
+    // what the encoder lacks, the decoder notices
+    let mut off = ask;
+    off["off"] = json!([[0, 0], [1, 0]]);
+    assert_ne!(server.run(off)["live"]["answers"], both["live"]["answers"]);
+}
+
+#[test]
 fn foreign_names_and_foreign_pages_are_refused() {
     let server = Server::start(&[&fixture("fill").join("bert")], &["--allow-host", "attn.test"]);
     let (_, port) = server.address.rsplit_once(':').expect("a port");

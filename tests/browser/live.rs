@@ -55,12 +55,12 @@ fn a_sentence_is_typed_and_its_heads_shown() {
 fn a_head_is_clicked_off_and_the_matrix_after_it_changes() {
     let (server, page) = open("#view=matrix&layer=1&table=1");
     let before = numbers(&page);
-    assert_eq!(before.len(), 64);
+    assert_eq!(before.len(), 81);
     page.click("#live-heads button[value='0.1']");
     page.wait("document.querySelector('#live summary').textContent.includes('L0H1 switched off')");
     ran(&page);
     let after = numbers(&page);
-    assert!(after.len() == 64 && after != before);
+    assert!(after.len() == 81 && after != before);
     assert!(page.text("#notes").contains("Switched off: L0H1."));
     // where a head looks itself is decided before it is switched off
     page.set("#layer", "0");
@@ -79,7 +79,10 @@ fn a_head_is_clicked_off_and_the_matrix_after_it_changes() {
     assert_eq!(numbers(&page), after);
     page.click("#live-compare");
     ran(&page);
-    assert_eq!(page.texts(".panel h2")[..2], ["1: changed, Layer 1", "2: unchanged, Layer 1"]);
+    assert_eq!(
+        page.texts(".panel h2")[..2],
+        ["1: changed, Layer 1, L1H0", "2: unchanged, Layer 1, L1H0"]
+    );
     page.assert_quiet();
 }
 
@@ -125,7 +128,6 @@ fn what_goes_wrong_is_said_beside_the_page_as_it_was() {
 #[ignore = "needs Chromium: apt-get install chromium"]
 fn nothing_that_is_typed_becomes_markup() {
     let (_server, page) = open("");
-    let elements = |page: &Chromium| page.count("#live *") + page.count("body > *");
     page.set("#live-text", "cat dog a b");
     page.click("#live-run");
     page.wait("document.querySelector('#title').textContent === 'cat dog a b'");
@@ -137,7 +139,6 @@ fn nothing_that_is_typed_becomes_markup() {
         page.wait("document.querySelector('#title').textContent.includes('alert(1)')");
         ran(&page);
         assert_eq!(page.count("img, svg, style, script"), before);
-        assert!(elements(&page) > 20);
     }
     page.assert_quiet();
 }
