@@ -182,6 +182,7 @@ pub(crate) fn top(probabilities: &[f64], count: usize) -> Vec<(u32, f64)> {
     if count < order.len() {
         order.select_nth_unstable_by(count, by);
         order.truncate(count);
+        order.shrink_to_fit(); // a choice is kept for every token, and had room for all of V
     }
     order.sort_unstable_by(by);
     order

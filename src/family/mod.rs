@@ -17,6 +17,7 @@ mod longformer;
 mod modernbert;
 mod mpnet;
 mod roberta;
+mod rope;
 mod t5;
 
 use std::path::Path;
