@@ -105,7 +105,8 @@ fn draw(
 
 /// The change that an attention temperature is, at every attention of the model.
 fn heat(temperature: f64) -> Result<Vec<Intervention>> {
-    if !temperature.is_finite() || temperature <= 0.0 {
+    // what is nearly 0 has no finite reciprocal
+    if !temperature.is_finite() || temperature <= 0.0 || !temperature.recip().is_finite() {
         return Err(Error::Usage {
             flag: "--attn-temperature".into(),
             want: "a number above 0".into(),
@@ -211,7 +212,11 @@ fn sample(
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    })?;
+    });
+    if live && writing.is_err() {
+        console.result("\n"); // the error has a line of its own
+    }
+    let writing = writing?;
     let mut texts = Vec::new();
     for (row, one) in telling.into_iter().enumerate() {
         let (rest, text) = one.finish();
