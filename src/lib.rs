@@ -45,6 +45,7 @@ pub mod prune;
 pub mod select;
 pub mod tokens;
 pub mod trace;
+pub mod train;
 
 pub use attention::{Attention, HeadWeights};
 pub use error::{Error, Result};

@@ -61,6 +61,22 @@ impl Pass<'_> {
         Ok(x)
     }
 
+    /// `map` of `x`, seen at `site`, plus `residual`, and then `then`: in one pass where nobody looks.
+    pub fn added(
+        &mut self,
+        site: Site,
+        map: &Linear,
+        x: &Tensor,
+        residual: &Tensor,
+        then: Then<'_>,
+    ) -> Result<Tensor> {
+        if !self.changes(site) && !self.recorder.wants(self.layer, site) {
+            return map.forward(x, Some(residual), then);
+        }
+        let y = self.visit(site, map.forward(x, None, Then::Nothing)?, &[])?;
+        finish(&(y + residual)?, &then)
+    }
+
     fn changes(&self, site: Site) -> bool {
         self.interventions.iter().any(|one| one.acts_on(self.stack, self.layer, site))
     }
@@ -126,7 +142,8 @@ impl Attention {
     ) -> Result<Tensor> {
         if self.heads.is_empty() {
             // every head is pruned: what is left of the sum is the output bias
-            let bias = self.output.bias.broadcast_as(residual.shape())?;
+            let bias = self.output.bias.broadcast_as(residual.shape())?.contiguous()?;
+            let bias = pass.visit(Site::AttentionOutput, bias, &[])?;
             return finish(&(residual + bias)?, &then);
         }
         let h = self.heads.len();
@@ -258,9 +275,11 @@ impl Attention {
             let each = pass.visit(Site::HeadOutput, each, &self.heads)?;
             if changes {
                 let sum = each.sum(1)?.broadcast_add(&self.output.bias)?;
+                let sum = pass.visit(Site::AttentionOutput, sum, &[])?;
                 return finish(&(sum + residual)?, &then);
             }
         }
-        self.output.forward(&merge_heads(context)?, Some(residual), then)
+        let merged = merge_heads(context)?;
+        pass.added(Site::AttentionOutput, &self.output, &merged, residual, then)
     }
 }

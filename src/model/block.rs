@@ -7,7 +7,7 @@ use super::cache::{KeyValues, Memory};
 use super::ops::{Linear, Norm, Then, activate};
 use crate::config::{Activation, NormOrder};
 use crate::error::Result;
-use crate::trace::Stack;
+use crate::trace::{Site, Stack};
 
 /// A layer of any family.
 #[derive(Debug, Clone)]
@@ -61,7 +61,9 @@ impl Block {
             }
             _ => x,
         };
-        self.residual(Some(&self.mlp_norm), &x, |inner, then| self.mlp.forward(inner, &x, then))
+        self.residual(Some(&self.mlp_norm), &x, |inner, then| {
+            self.mlp.forward(inner, &x, then, pass)
+        })
     }
 
     /// One part of the block with its norm before or after it; `part` adds the residual itself.
@@ -81,7 +83,13 @@ impl Block {
 
 impl Mlp {
     /// `x` [B, T, D] → [B, T, D], plus `residual`, and then `then`.
-    fn forward(&self, x: &Tensor, residual: &Tensor, then: Then<'_>) -> Result<Tensor> {
+    fn forward(
+        &self,
+        x: &Tensor,
+        residual: &Tensor,
+        then: Then<'_>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Tensor> {
         let inner = match self.gated {
             false => self.up.forward(x, None, Then::Activate(self.activation))?, // [B, T, I]
             true => {
@@ -90,7 +98,7 @@ impl Mlp {
                 (activate(&halves[0], self.activation)? * &halves[1])? // [B, T, I]
             }
         };
-        self.down.forward(&inner, Some(residual), then)
+        pass.added(Site::MlpOutput, &self.down, &inner, residual, then)
     }
 }
 
@@ -109,12 +117,34 @@ impl Convolve {
     /// `input` and `output` of the first layer [B, T, D] → [B, T, D]. `real` [B, T] is 1 for real
     /// positions; padding becomes 0.
     pub fn forward(&self, input: &Tensor, output: &Tensor, real: &Tensor) -> Result<Tensor> {
-        let x = input.transpose(1, 2)?.contiguous()?; // [B, D, T]
         let around = (self.weight.dim(2)? - 1) / 2;
-        let x = x.conv1d(&self.weight, around, 1, 1, self.groups)?;
-        let x = x.transpose(1, 2)?.contiguous()?.broadcast_add(&self.bias)?;
+        let x = match input.track_op() || self.weight.track_op() {
+            true => self.products(input, around)?,
+            false => {
+                let x = input.transpose(1, 2)?.contiguous()?; // [B, D, T]
+                let x = x.conv1d(&self.weight, around, 1, 1, self.groups)?;
+                x.transpose(1, 2)?.contiguous()?
+            }
+        };
+        let x = x.broadcast_add(&self.bias)?;
         let real = real.unsqueeze(2)?; // [B, T, 1]
         let x = activate(&x.broadcast_mul(&real)?, self.activation)?;
         Ok(self.norm.forward(&(output + x)?)?.broadcast_mul(&real)?)
+    }
+    /// The convolution as products, [B, T, D] → [B, T, D], where a gradient is wanted: candle's own by
+    /// the kernel of a convolution is not its derivative.
+    fn products(&self, x: &Tensor, around: usize) -> Result<Tensor> {
+        let (t, kernel) = (x.dim(1)?, self.weight.dim(2)?);
+        let padded = x.pad_with_zeros(1, around, kernel - 1 - around)?;
+        let inputs = padded.chunk(self.groups, 2)?;
+        let weights = self.weight.chunk(self.groups, 0)?;
+        let each = inputs.iter().zip(&weights).map(|(x, weight)| {
+            let near = (0..kernel).map(|place| x.narrow(1, place, t));
+            let near = near.collect::<candle_core::Result<Vec<_>>>()?;
+            let near = Tensor::cat(&near, 2)?; // [B, T, kernel · D / groups]
+            let weight = weight.transpose(1, 2)?.contiguous()?.flatten_from(1)?;
+            near.broadcast_matmul(&weight.t()?)
+        });
+        Ok(Tensor::cat(&each.collect::<candle_core::Result<Vec<_>>>()?, 2)?)
     }
 }

@@ -12,9 +12,9 @@ use crate::weights::Table;
 /// the model, projected. The tables stay as they are stored: an input needs a few of their rows.
 #[derive(Clone)]
 pub(crate) struct Embeddings {
-    pub word: Table,               // [V, E]
-    pub position: Option<Table>,   // [positions, E]
-    pub token_type: Option<Table>, // [types, E]
+    pub word: Rows,               // [V, E]
+    pub position: Option<Rows>,   // [positions, E]
+    pub token_type: Option<Rows>, // [types, E]
     pub norm: Option<Norm>,
     pub projection: Option<Linear>, // [E, D]
     /// The projection comes before the norm.
@@ -43,24 +43,24 @@ impl Embeddings {
             return Err(Error::input("batch", why));
         }
         let ids: Vec<u32> = batch.ids.iter().copied().collect();
-        check("token id", &ids, self.word.rows)?;
+        check("token id", &ids, self.word.count())?;
         let mut sum = self.word.gather(&ids)?;
         if self.scale != 1.0 {
-            sum.iter_mut().for_each(|x| *x *= self.scale);
+            sum = sum.scaled(self.scale)?;
         }
         if let Some(table) = &self.position {
-            add(&mut sum, &table.gather(&self.rows(batch, positions))?);
+            sum.add(table.gather(&self.rows(batch, positions))?);
         }
         if self.absolute == Absolute::Sinusoidal {
-            add(&mut sum, &waves(positions, self.word.cols));
+            sum.add(Terms { stored: waves(positions, self.word.width()), live: Vec::new() });
         }
         if let Some(table) = &self.token_type {
             let types: Vec<u32> = batch.type_ids.iter().copied().collect();
-            check("token type", &types, table.rows)?;
-            add(&mut sum, &table.gather(&types)?);
+            check("token type", &types, table.count())?;
+            sum.add(table.gather(&types)?);
         }
-        let sum = Tensor::from_vec(sum, (b, t, self.word.cols), &Device::Cpu)?;
-        let x = self.finish(&sum.to_device(real.device())?)?;
+        let sum = sum.total((b, t, self.word.width()), real.device())?;
+        let x = self.finish(&sum)?;
         match self.blank_padding {
             true => Ok(x.broadcast_mul(&real.unsqueeze(2)?)?),
             false => Ok(x),
@@ -100,6 +100,80 @@ impl Embeddings {
     }
 }
 
+/// Rows that ids look up.
+#[derive(Clone)]
+pub(crate) enum Rows {
+    /// In their file.
+    Stored(Table),
+    /// What is trained: [rows, width].
+    Live(Tensor),
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Stored(table) => table.rows,
+            Self::Live(tensor) => tensor.dims()[0],
+        }
+    }
+
+    fn width(&self) -> usize {
+        match self {
+            Self::Stored(table) => table.cols,
+            Self::Live(tensor) => tensor.dims()[1],
+        }
+    }
+
+    fn gather(&self, ids: &[u32]) -> Result<Terms> {
+        match self {
+            Self::Stored(table) => Ok(Terms { stored: table.gather(ids)?, live: Vec::new() }),
+            Self::Live(tensor) => {
+                let ids = Tensor::from_slice(ids, ids.len(), tensor.device())?;
+                let rows = tensor.contiguous()?.index_select(&ids, 0)?;
+                Ok(Terms { stored: Vec::new(), live: vec![rows] })
+            }
+        }
+    }
+}
+
+/// Terms of a sum [N, E]: numbers, which may be none, and tensors that are trained.
+struct Terms {
+    stored: Vec<f32>,
+    live: Vec<Tensor>,
+}
+
+impl Terms {
+    fn scaled(mut self, by: f32) -> Result<Self> {
+        self.stored.iter_mut().for_each(|x| *x *= by);
+        let live = self.live.iter().map(|x| Ok((x * f64::from(by))?)).collect::<Result<_>>()?;
+        Ok(Self { live, ..self })
+    }
+
+    fn add(&mut self, other: Self) {
+        match self.stored.is_empty() {
+            true => self.stored = other.stored,
+            false => self.stored.iter_mut().zip(&other.stored).for_each(|(x, y)| *x += y),
+        }
+        self.live.extend(other.live);
+    }
+
+    fn total(self, shape: (usize, usize, usize), device: &Device) -> Result<Tensor> {
+        let mut live = self.live.into_iter();
+        let mut sum = match self.stored.is_empty() {
+            false => Tensor::from_vec(self.stored, shape, &Device::Cpu)?.to_device(device)?,
+            true => match live.next() {
+                Some(first) => first.reshape(shape)?,
+                None => Tensor::zeros(shape, candle_core::DType::F32, device)?,
+            },
+        };
+        for term in live {
+            sum = (sum + term.reshape(shape)?)?;
+        }
+        Ok(sum)
+    }
+}
+
 /// Sines and cosines of positions times frequencies from 1 down to 1/10000 (Vaswani et al. 2017,
 /// section 3.5), all sines before all cosines: `[positions, width]`.
 fn waves(positions: &[u32], width: usize) -> Vec<f32> {
@@ -110,12 +184,6 @@ fn waves(positions: &[u32], width: usize) -> Vec<f32> {
         (if i < half { angle.sin() } else { angle.cos() }) as f32
     };
     positions.iter().flat_map(|&p| (0..width).map(move |i| wave(p, i))).collect()
-}
-
-fn add(sum: &mut [f32], terms: &[f32]) {
-    for (x, y) in sum.iter_mut().zip(terms) {
-        *x += y;
-    }
 }
 
 fn check(what: &str, ids: &[u32], rows: usize) -> Result<()> {

@@ -2,8 +2,10 @@
 
 use candle_core::{DType, Device, Tensor};
 
+use super::embed::Rows;
 use super::gradient::known;
 use super::ops::{Linear, Norm, Then};
+use super::parameter::affine;
 use super::stored::{add_product, add_product_back};
 use crate::config::{Activation, Pooling};
 use crate::error::Result;
@@ -94,39 +96,42 @@ fn mean(hidden: &Tensor, real: &Tensor) -> Result<Tensor> {
 /// stored and is converted a few hundred rows at a time.
 #[derive(Clone)]
 pub(crate) struct Decoder {
-    pub table: Table, // [V, D]
-    pub bias: Vec<f32>,
+    pub table: Rows,  // [V, D]
+    pub bias: Tensor, // [V]
     /// What the input is multiplied by.
     pub scale: f32,
 }
 
 impl Decoder {
-    /// `x` [.., D] → [.., V], with a gradient where `x` wants one.
+    /// `x` [.., D] → [.., V], with a gradient where it is wanted.
     pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?;
+        let table = match &self.table {
+            Rows::Live(table) => return affine(&(x * f64::from(self.scale))?, table, &self.bias),
+            Rows::Stored(table) => table,
+        };
         if !x.track_op() {
-            return self.values(x);
+            return self.values(table, &x);
         }
-        let (table, scale) = (self.table.clone(), self.scale);
+        let (kept, scale) = (table.clone(), self.scale);
         let back = move |x: &Tensor, _: &Tensor, gradient: &Tensor| {
             let gradient = gradient.flatten_all()?.to_vec1::<f32>()?;
             let mut back = vec![0.0; x.elem_count()];
-            add_product_back(&table, &mut back, &gradient, scale)?;
+            add_product_back(&kept, &mut back, &gradient, scale)?;
             Ok(Tensor::from_vec(back, x.shape(), x.device())?)
         };
-        known(&x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?, |x| self.values(x), back)
+        known(&x, |x| self.values(table, x), back)
     }
 
-    fn values(&self, x: &Tensor) -> Result<Tensor> {
+    fn values(&self, table: &Table, x: &Tensor) -> Result<Tensor> {
         let mut shape = x.dims().to_vec();
         if let Some(last) = shape.last_mut() {
-            *last = self.table.rows;
+            *last = table.rows;
         }
-        let vocab = self.table.rows;
-        let x = x.to_device(&Device::Cpu)?.to_dtype(DType::F32)?;
-        let device = x.device().clone();
         let x = x.flatten_all()?.to_vec1::<f32>()?;
-        let mut out = self.bias.repeat(x.len() / self.table.cols.max(1));
-        add_product(&self.table, (&mut out, vocab, 0..vocab), &x, self.scale)?;
-        Ok(Tensor::from_vec(out, shape, &device)?)
+        let bias = self.bias.to_device(&Device::Cpu)?.to_vec1::<f32>()?;
+        let mut out = bias.repeat(x.len() / table.cols.max(1));
+        add_product(table, (&mut out, table.rows, 0..table.rows), &x, self.scale)?;
+        Ok(Tensor::from_vec(out, shape, &Device::Cpu)?)
     }
 }

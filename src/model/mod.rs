@@ -14,18 +14,19 @@ mod kernel;
 mod layers;
 mod load;
 mod ops;
+mod parameter;
 mod report;
 mod rotary;
 mod scores;
 mod settle;
 mod stored;
+mod trainable;
 
 use candle_core::{Device, Tensor};
 use ndarray::Array2;
 
 use crate::config::{Config, Task};
 use crate::error::{Error, Result};
-use crate::family::fields::Fields;
 use crate::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use crate::tokens::{Batch, Tokenizer};
 use crate::trace::{Intervention, Recorder};
@@ -34,9 +35,10 @@ pub use cache::{Cache, Memory};
 pub use head::HeadOutputs;
 use head::TaskHead;
 use layers::{Layers, Run, real};
-use load::Loader;
+use load::Live;
 pub use report::{Inspection, Report};
-use settle::{family_of, settle, writing};
+use settle::settled;
+pub use trainable::Trainable;
 
 /// How to load a model.
 #[derive(Debug, Clone)]
@@ -101,28 +103,10 @@ impl Model {
 
     /// Reads a model from its tensors, or goes through the motions with those of a survey.
     fn assemble(files: &ModelFiles, options: &LoadOptions, checkpoint: Checkpoint) -> Result<Self> {
-        let mut notes = [files.notes.as_slice(), checkpoint.notes()].concat();
-        let fields = match (&files.config, checkpoint.config()) {
-            (Some(asset), _) => Fields::parse(asset.path(), &asset.bytes()?)?,
-            (None, Some((path, config))) => Fields::parse(path, config)?,
-            (None, None) => {
-                let folder = checkpoint.path().with_file_name("config.json");
-                return Err(Error::checkpoint(folder, "there is no config.json"));
-            }
-        };
-        let family = family_of(&fields, &checkpoint, &mut notes)?;
-        let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
-        let mut config = settle(options.task, &fields, family, &weights, &mut notes)?;
-        if let Some(asset) = &files.generation {
-            writing(&mut config, &Fields::parse(asset.path(), &asset.bytes()?)?)?;
-        }
-        let loader = Loader::new(&weights, &config, family, &options.device);
-        let (layers, decoder) = loader.stacks()?;
-        let head = loader.head()?;
-        let left: Vec<String> = left.into_iter().filter(|raw| !family.is_buffer(raw)).collect();
-        let report = Report::new(files, family, &weights, left, notes);
-        let device = options.device.clone();
-        Ok(Self { config, report, device, layers, decoder, head, tokenizer: None })
+        let settled = settled(files, options, checkpoint)?;
+        let (layers, decoder, head) = settled.model(&Live::new(), &options.device)?;
+        let (report, device) = (settled.report(files), options.device.clone());
+        Ok(Self { config: settled.config, report, device, layers, decoder, head, tokenizer: None })
     }
 
     /// Sizes and choices.

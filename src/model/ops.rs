@@ -4,8 +4,10 @@
 use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 
 use super::gradient::{known, passes_through};
+use super::kernel::back;
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
+use super::parameter;
 use super::stored::Stored;
 use crate::config::{Activation, NormKind};
 use crate::error::Result;
@@ -38,6 +40,8 @@ pub(crate) struct Linear {
 pub(crate) enum Weight {
     /// [in, out], so that its rows are read in order.
     Dense(Tensor),
+    /// [out, in], as files store it: what is trained keeps the file's shape.
+    Turned(Tensor),
     /// Of a quantized checkpoint, as it is stored.
     Stored(Stored),
 }
@@ -47,6 +51,7 @@ impl Weight {
     pub fn dense(&self) -> Result<Tensor> {
         match self {
             Self::Dense(weight) => Ok(weight.clone()),
+            Self::Turned(weight) => Ok(weight.t()?.contiguous()?),
             Self::Stored(stored) => stored.dense(),
         }
     }
@@ -55,13 +60,14 @@ impl Weight {
     fn sizes(&self) -> Result<(usize, usize)> {
         match self {
             Self::Dense(weight) => Ok(weight.dims2()?),
+            Self::Turned(weight) => weight.dims2().map(|(out, inputs)| Ok((inputs, out)))?,
             Self::Stored(stored) => Ok(stored.sizes()),
         }
     }
 
     fn tensor(&self) -> Option<&Tensor> {
         match self {
-            Self::Dense(weight) => Some(weight),
+            Self::Dense(weight) | Self::Turned(weight) => Some(weight),
             Self::Stored(_) => None,
         }
     }
@@ -81,9 +87,12 @@ pub(super) fn on_slice<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Optio
 
 /// Whether the crate's own loops may run: f32 on the CPU, no gradient asked for.
 pub(super) fn own(tensors: &[&Tensor]) -> bool {
-    tensors
-        .iter()
-        .all(|t| matches!(t.device(), Device::Cpu) && t.dtype() == DType::F32 && !t.track_op())
+    ours(tensors) && tensors.iter().all(|t| !t.track_op())
+}
+
+/// Whether the crate's own loops know such numbers: f32 on the CPU.
+pub(super) fn ours(tensors: &[&Tensor]) -> bool {
+    tensors.iter().all(|t| matches!(t.device(), Device::Cpu) && t.dtype() == DType::F32)
 }
 
 impl Linear {
@@ -108,9 +117,12 @@ impl Linear {
             }
         }
         let weights: Vec<&Tensor> = self.weight.tensor().into_iter().chain([&self.bias]).collect();
-        let mut y = match passes_through(x, &weights) {
-            true => self.through(x)?,
-            false => x.broadcast_matmul(&self.weight.dense()?)?.broadcast_add(&self.bias)?,
+        let mut y = match &self.weight {
+            Weight::Turned(weight) if ours(&[x, weight, &self.bias]) => {
+                parameter::affine(x, weight, &self.bias)?
+            }
+            _ if passes_through(x, &weights) => self.through(x)?,
+            _ => x.broadcast_matmul(&self.weight.dense()?)?.broadcast_add(&self.bias)?,
         };
         if let Some(residual) = residual {
             y = (y + residual)?;
@@ -146,14 +158,15 @@ impl Linear {
     fn on_slices(&self, x: &Tensor, mut out: Vec<f32>, then: &Then<'_>) -> Option<Vec<f32>> {
         let (inputs, outputs) = self.weight.sizes().ok()?;
         on_slice(&self.bias, |bias| rows::add_to_rows(&mut out, bias))?;
+        let sizes = Sizes { m: out.len() / outputs.max(1), k: inputs, n: outputs };
+        let add = |out: &mut [f32], x: &[f32], weight: View<'_>| {
+            let threads = rayon::current_num_threads();
+            matmul(out, outputs, true, (View::rows(x, inputs), weight), sizes, 1.0, threads);
+        };
         on_slice(x, |x| match &self.weight {
+            Weight::Dense(w) => on_slice(w, |w| add(&mut out, x, View::rows(w, outputs))),
+            Weight::Turned(w) => on_slice(w, |w| add(&mut out, x, View::rows(w, inputs).t())),
             Weight::Stored(stored) => stored.add_product(&mut out, x, 1.0).ok(),
-            Weight::Dense(weight) => on_slice(weight, |weight| {
-                let factors = (View::rows(x, inputs), View::rows(weight, outputs));
-                let sizes = Sizes { m: out.len() / outputs.max(1), k: inputs, n: outputs };
-                let threads = rayon::current_num_threads();
-                matmul(&mut out, outputs, true, factors, sizes, 1.0, threads);
-            }),
         })??;
         match then {
             Then::Nothing => Some(()),
@@ -203,7 +216,7 @@ pub(crate) fn activate(x: &Tensor, activation: Activation) -> Result<Tensor> {
         let value = |x: &Tensor| activate(x, activation);
         return known(x, value, move |x, _, gradient| {
             let mut slope = on_slice(x, rows::copied).unwrap_or_default();
-            rows::activation_slope(&mut slope, activation);
+            back::activation_slope(&mut slope, activation);
             Ok((Tensor::from_vec(slope, x.shape(), &Device::Cpu)? * gradient)?)
         });
     }
@@ -233,6 +246,9 @@ impl Norm {
         if passes_through(x, &[&self.weight, &self.bias]) {
             return self.through(x);
         }
+        if ours(&[x, &self.weight, &self.bias]) {
+            return parameter::norm(x, self);
+        }
         let centred = match self.kind {
             NormKind::Layer => x.broadcast_sub(&x.mean_keepdim(D::Minus1)?)?,
             NormKind::Rms => x.clone(),
@@ -256,7 +272,7 @@ impl Norm {
                 let mut back = on_slice(gradient, rows::copied).unwrap_or_default();
                 let centred = kind == NormKind::Layer;
                 on_slice(x, |x| {
-                    on_slice(&weight, |weight| rows::norm_back(&mut back, x, weight, eps, centred))
+                    on_slice(&weight, |weight| back::norm_back(&mut back, x, weight, eps, centred))
                 });
                 Ok(Tensor::from_vec(back, x.shape(), &Device::Cpu)?)
             },

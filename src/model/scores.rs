@@ -154,22 +154,24 @@ impl Attend<'_> {
     pub fn probs(&self, scores: &Tensor) -> Result<Tensor> {
         let (_, _, t, s) = scores.dims4()?;
         let b = self.bias.dim(0)?;
-        let mut masked = scores.broadcast_add(&self.bias.reshape((b, 1, 1, s))?)?;
+        // chosen rather than added: a row that sees nothing then passes no gradient to its scores
+        let mut sees = self.bias.reshape((b, 1, 1, s))?.ge(0.0)?;
         if self.causal || self.window.is_some() {
             let (reach, past, causal) = (self.window.unwrap_or(s), self.past, self.causal);
-            let sees = move |i: usize, j: usize| {
+            let near = move |i: usize, j: usize| {
                 u8::from((past + i).abs_diff(j) <= reach && !(causal && j > past + i))
             };
-            let near = (0..t).flat_map(|i| (0..s).map(move |j| sees(i, j)));
+            let near = (0..t).flat_map(|i| (0..s).map(move |j| near(i, j)));
             let mut near = Tensor::from_vec(near.collect(), (1, 1, t, s), scores.device())?;
             if let Some(global) = self.global {
                 let (rows, columns) = ((b, 1, t, 1), (b, 1, 1, s));
                 near = near.broadcast_maximum(&global.mask(scores, rows)?)?;
                 near = near.broadcast_maximum(&global.mask(scores, columns)?)?;
             }
-            let hidden = Tensor::new(f32::MIN, scores.device())?.broadcast_as(scores.shape())?;
-            masked = near.broadcast_as(scores.shape())?.where_cond(&masked, &hidden)?;
+            sees = sees.broadcast_minimum(&near)?;
         }
+        let hidden = Tensor::new(f32::MIN, scores.device())?.broadcast_as(scores.shape())?;
+        let masked = sees.broadcast_as(scores.shape())?.where_cond(scores, &hidden)?;
         match masked.track_op() {
             true => gradient::softmax(&masked),
             false => Ok(candle_nn::ops::softmax_last_dim(&masked)?),

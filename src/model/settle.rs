@@ -1,12 +1,88 @@
 //! Config and tensor names → the family, the task and the vocabulary of a checkpoint.
 
+use candle_core::Device;
+
+use super::head::TaskHead;
+use super::layers::Layers;
+use super::load::{Live, Loader};
+use super::{LoadOptions, Report};
 use crate::config::{Config, Task};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::family::{self, Family, fields::Fields, generation};
+use crate::hub::ModelFiles;
 use crate::weights::{Checkpoint, Weights};
 
+/// A checkpoint whose names and sizes are known.
+pub(super) struct Settled {
+    pub config: Config,
+    pub family: &'static Family,
+    pub weights: Weights,
+    /// Tensors that the family does not have, by the names of the file.
+    left: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// Reads everything about a checkpoint but its numbers.
+pub(super) fn settled(
+    files: &ModelFiles,
+    options: &LoadOptions,
+    checkpoint: Checkpoint,
+) -> Result<Settled> {
+    let mut notes = [files.notes.as_slice(), checkpoint.notes()].concat();
+    let fields = match (&files.config, checkpoint.config()) {
+        (Some(asset), _) => Fields::parse(asset.path(), &asset.bytes()?)?,
+        (None, Some((path, config))) => Fields::parse(path, config)?,
+        (None, None) => {
+            let folder = checkpoint.path().with_file_name("config.json");
+            return Err(Error::checkpoint(folder, "there is no config.json"));
+        }
+    };
+    let family = family_of(&fields, &checkpoint, &mut notes)?;
+    let (weights, left) = checkpoint.rename(|raw| family.canonical(raw))?;
+    let mut config = settle(options.task, &fields, family, &weights, &mut notes)?;
+    if let Some(asset) = &files.generation {
+        writing(&mut config, &Fields::parse(asset.path(), &asset.bytes()?)?)?;
+    }
+    Ok(Settled { config, family, weights, left, notes })
+}
+
+impl Settled {
+    /// The parts of the model: of the file, but for the tensors that `live` has in its place.
+    pub fn model(
+        &self,
+        live: &Live,
+        device: &Device,
+    ) -> Result<(Layers, Option<Layers>, TaskHead)> {
+        let loader = Loader::new(&self.weights, &self.config, self.family, live, device);
+        let (layers, decoder) = loader.stacks()?;
+        Ok((layers, decoder, loader.head()?))
+    }
+
+    /// What was loaded and what was noticed, once it is.
+    pub fn report(&self, files: &ModelFiles) -> Report {
+        let left = self.left.iter().filter(|raw| !self.family.is_buffer(raw)).cloned();
+        Report::new(files, self.family, &self.weights, left.collect(), self.notes.clone())
+    }
+
+    /// The name of the tensor that stands for this one too: tied checkpoints may hold copies.
+    pub fn alias<'a>(&self, name: &'a str) -> &'a str {
+        let (word, has) = ("embeddings.word.weight", |name: &str| self.weights.has(name));
+        match name {
+            "lm.decoder.bias" if self.config.tied && has("lm.bias") => "lm.bias",
+            "encoder.embeddings.word.weight" | "decoder.embeddings.word.weight" if has(word) => {
+                word
+            }
+            "lm.decoder.weight" if self.config.tied => match has(word) {
+                true => word,
+                false => "decoder.embeddings.word.weight",
+            },
+            other => other,
+        }
+    }
+}
+
 /// The family that the config names, else the one that the tensor names point to.
-pub(super) fn family_of(
+fn family_of(
     fields: &Fields,
     checkpoint: &Checkpoint,
     notes: &mut Vec<String>,
@@ -24,7 +100,7 @@ pub(super) fn family_of(
 }
 
 /// The family's reading of the config, with the task and the vocabulary that the tensors have.
-pub(super) fn settle(
+fn settle(
     asked: Option<Task>,
     fields: &Fields,
     family: &Family,
@@ -53,7 +129,7 @@ pub(super) fn settle(
 }
 
 /// Where writing begins and ends by a `generation_config.json`, in each stack.
-pub(super) fn writing(config: &mut Config, fields: &Fields) -> Result<()> {
+fn writing(config: &mut Config, fields: &Fields) -> Result<()> {
     config.generation = generation::over(fields, &config.generation)?;
     if let Some(decoder) = &mut config.decoder {
         decoder.generation = generation::over(fields, &decoder.generation)?;

@@ -37,6 +37,10 @@ pub enum Site {
     Context,
     /// A head's own contribution after the output projection, without its bias: `[B,H,T,D]`.
     HeadOutput,
+    /// What attention adds to the residual stream, output bias included: `[B,T,D]`.
+    AttentionOutput,
+    /// What the two linear maps add to it: `[B,T,D]`.
+    MlpOutput,
     /// Output of the layer, before a final norm where there is one: `[B,T,D]`.
     Residual,
 }
@@ -44,7 +48,8 @@ pub enum Site {
 impl Site {
     /// Whether its second axis is heads.
     pub fn has_heads(self) -> bool {
-        !matches!(self, Site::Embedding | Site::Residual)
+        use Site::{AttentionOutput, Embedding, MlpOutput, Residual};
+        !matches!(self, Embedding | AttentionOutput | MlpOutput | Residual)
     }
 }
 

@@ -81,6 +81,11 @@ impl Weights {
         }
     }
 
+    /// Whether a tensor was read or accounted for.
+    pub fn is_used(&self, name: &str) -> bool {
+        self.tensors.get(name).is_some_and(|stored| stored.used.load(Ordering::Relaxed))
+    }
+
     /// Names, as the files give them, of the tensors that nothing used.
     pub fn unused(&self) -> Vec<String> {
         let unused = self.tensors.values().filter(|one| !one.used.load(Ordering::Relaxed));
@@ -177,16 +182,6 @@ impl Weights {
             number.decode(&self.bytes(stored), &mut out);
         }
         Ok(out)
-    }
-
-    /// A vector of `want` numbers.
-    pub fn vector(&self, name: &str, want: usize) -> Result<Vec<f32>> {
-        self.values(name, &[want])
-    }
-
-    /// A matrix `[rows, cols]` as stored.
-    pub fn matrix(&self, name: &str, rows: usize, cols: usize) -> Result<Vec<f32>> {
-        self.table(name, rows, cols)?.rows_range(0, rows)
     }
 
     /// A stored `[rows, cols]` matrix turned into columns `first..first + rows` of `out`, whose

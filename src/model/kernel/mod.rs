@@ -2,6 +2,7 @@
 //! gradients. `model::ops` decides between these and candle's operations.
 
 pub(crate) mod attend;
+pub(crate) mod back;
 pub(crate) mod math;
 pub(crate) mod matmul;
 pub(crate) mod rows;

@@ -19,8 +19,8 @@ impl Loader<'_> {
             config::Distances::Embedded { with_keys } => {
                 let max = config.max_positions;
                 let (rows, width) = (2 * max - 1, config.head_dim);
-                let table = self.weights.matrix(&format!("{at}.distance.weight"), rows, width)?;
-                let table = self.tensor(table, &[1, rows, width])?;
+                let table = self.parameter(&format!("{at}.distance.weight"), &[rows, width])?;
+                let table = table.unsqueeze(0)?;
                 let key = with_keys.then(|| table.clone());
                 let index = Index::Plain { max };
                 Ok(Some(Distances { index, query: Some(table), key, bias: None }))
@@ -28,10 +28,10 @@ impl Loader<'_> {
             config::Distances::Buckets { count, furthest } => {
                 let all = config.head_counts[0];
                 let name = format!("{}distance.weight", self.at);
-                let table = self.weights.matrix(&name, count, all)?;
-                let column = |&head: &usize| (0..count).map(move |row| (row, head));
-                let chosen = heads.iter().flat_map(column).map(|(r, h)| table[r * all + h]);
-                let bias = self.tensor(chosen.collect(), &[heads.len(), count])?;
+                let table = self.parameter(&name, &[count, all])?;
+                let columns: Vec<u32> = heads.iter().map(|&head| head as u32).collect();
+                let columns = Tensor::from_vec(columns, heads.len(), table.device())?;
+                let bias = table.t()?.contiguous()?.index_select(&columns, 0)?;
                 let index = match config.causal {
                     false => Index::Halves { count, furthest },
                     true => Index::Before { count, furthest },
@@ -51,8 +51,7 @@ impl Loader<'_> {
         let (width, k) = (self.config.hidden_size, self.config.head_dim);
         let span = buckets.unwrap_or(furthest);
         let rows = 2 * span;
-        let table = self.weights.matrix("distance.weight", rows, width)?;
-        let mut table = self.tensor(table, &[rows, width])?;
+        let mut table = self.parameter("distance.weight", &[rows, width])?;
         if normed {
             table = self.norm("distance.norm", width)?.forward(&table)?;
         }

@@ -95,7 +95,7 @@ impl Loader<'_> {
         };
         let name = if self.config.tied { word.as_str() } else { "lm.decoder.weight" };
         let rows = weights.shape(name).and_then(|s| s.first().copied());
-        let table = weights.table(name, rows.unwrap_or(self.config.vocab_size), width)?;
+        let table = self.rows(name, rows.unwrap_or(self.config.vocab_size), width)?;
         // an untied decoder has a bias of its own; both names then hold different numbers
         let mut names = ["lm.bias", "lm.decoder.bias"];
         if !self.config.tied {
@@ -103,12 +103,14 @@ impl Loader<'_> {
         }
         let bias = names.into_iter().find(|name| weights.has(name));
         let bias = match bias {
-            None if self.config.optional_biases || !needs_bias => vec![0.0; table.rows],
-            // BART's is a row of its own
-            Some(name) if weights.shape(name) == Some(&[1, table.rows]) => {
-                weights.values(name, &[1, table.rows])?
+            None if self.config.optional_biases || !needs_bias => {
+                self.tensor(vec![0.0; table.count()], &[table.count()])?
             }
-            found => weights.vector(found.unwrap_or("lm.bias"), table.rows)?,
+            // BART's is a row of its own
+            Some(name) if weights.shape(name) == Some(&[1, table.count()]) => {
+                self.parameter(name, &[1, table.count()])?.squeeze(0)?
+            }
+            found => self.parameter(found.unwrap_or("lm.bias"), &[table.count()])?,
         };
         weights.account("lm.decoder.weight");
         weights.account("lm.decoder.bias");

@@ -1,6 +1,6 @@
 //! Canonical tensors → linear maps.
 
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 
 use super::super::ops::{Linear, Weight};
 use super::super::stored::Stored;
@@ -19,19 +19,20 @@ impl Loader<'_> {
         for (name, outputs) in parts {
             self.weights.expect(&format!("{name}.weight"), &self.stored(inputs, *outputs))?;
         }
+        let bias = |(name, outputs): &(String, usize)| {
+            self.bias(&format!("{name}.bias"), *outputs, optional_bias)
+        };
+        let bias = side_by_side(&parts.iter().map(bias).collect::<Result<Vec<_>>>()?)?;
+        if let Some(weight) = self.live_maps(parts, inputs)? {
+            return Ok(Linear { weight: Weight::Turned(weight), bias });
+        }
         if let Some(stored) = self.stored_maps(parts, inputs)? {
-            let bias = |(name, outputs): &(String, usize)| {
-                self.bias(&format!("{name}.bias"), *outputs, optional_bias)
-            };
-            let bias = parts.iter().map(bias).collect::<Result<Vec<_>>>()?.concat();
-            let bias = self.tensor(bias, &[stored.sizes().1])?;
             return Ok(Linear { weight: Weight::Stored(stored), bias });
         }
         let all = parts.iter().map(|(_, outputs)| outputs).sum();
-        let mut weight = vec![0.0; inputs * all];
-        let mut bias = Vec::with_capacity(all);
+        let (mut weight, mut first) = (vec![0.0; inputs * all], 0);
         for (name, outputs) in parts {
-            let (file, first) = (format!("{name}.weight"), bias.len());
+            let file = format!("{name}.weight");
             match self.turned {
                 false => {
                     let sizes = (*outputs, inputs);
@@ -45,12 +46,21 @@ impl Loader<'_> {
                     }
                 }
             }
-            bias.extend(self.bias(&format!("{name}.bias"), *outputs, optional_bias)?);
+            first += outputs;
         }
-        Ok(Linear {
-            weight: Weight::Dense(self.tensor(weight, &[inputs, all])?),
-            bias: self.tensor(bias, &[all])?,
-        })
+        Ok(Linear { weight: Weight::Dense(self.tensor(weight, &[inputs, all])?), bias })
+    }
+
+    /// The same maps [outputs, inputs] where one of them is trained.
+    fn live_maps(&self, parts: &[(String, usize)], inputs: usize) -> Result<Option<Tensor>> {
+        if !parts.iter().any(|(name, _)| self.live.contains_key(&format!("{name}.weight"))) {
+            return Ok(None);
+        }
+        let one = |(name, outputs): &(String, usize)| -> Result<Tensor> {
+            let one = self.parameter(&format!("{name}.weight"), &self.stored(inputs, *outputs))?;
+            Ok(if self.turned { one.t()? } else { one })
+        };
+        side_by_side(&parts.iter().map(one).collect::<Result<Vec<_>>>()?).map(Some)
     }
 
     /// The same maps as they are stored, where that is in blocks that the CPU decodes as it
@@ -74,5 +84,13 @@ impl Loader<'_> {
 
     pub fn linear(&self, name: &str, inputs: usize, outputs: usize) -> Result<Linear> {
         self.maps(&[(name.to_string(), outputs)], inputs, self.config.optional_biases)
+    }
+}
+
+/// One after another along the first axis.
+fn side_by_side(parts: &[Tensor]) -> Result<Tensor> {
+    match parts {
+        [only] => Ok(only.clone()),
+        parts => Ok(Tensor::cat(parts, 0)?),
     }
 }

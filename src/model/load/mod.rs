@@ -4,12 +4,14 @@ mod distances;
 mod head;
 mod maps;
 
+use std::collections::BTreeMap;
+
 use candle_core::{Device, Tensor};
 use rayon::prelude::*;
 
 use super::attention::Attention;
 use super::block::{Block, Convolve, Mlp};
-use super::embed::Embeddings;
+use super::embed::{Embeddings, Rows};
 use super::layers::Layers;
 use super::ops::{Linear, Norm};
 use super::rotary::Rotary;
@@ -27,19 +29,25 @@ pub(super) struct Loader<'a> {
     at: &'static str,
     /// The linear maps of layers are stored as [in, out].
     turned: bool,
+    /// Tensors in place of the file's, by their names here: what is trained.
+    live: &'a Live,
     device: &'a Device,
 }
+
+/// Tensors in place of a file's, by canonical names.
+pub(super) type Live = BTreeMap<String, Tensor>;
 
 impl<'a> Loader<'a> {
     pub fn new(
         weights: &'a Weights,
         config: &'a Config,
         family: &Family,
+        live: &'a Live,
         device: &'a Device,
     ) -> Self {
         let two = weights.tensors().any(|(name, _)| name.starts_with("encoder."));
         let at = if two { "encoder." } else { "" };
-        Self { weights, config, at, turned: family.turned, device }
+        Self { weights, config, at, turned: family.turned, live, device }
     }
 
     /// The encoder, or the one stack that there is, and the decoder.
@@ -66,20 +74,35 @@ impl<'a> Loader<'a> {
         Ok(Tensor::from_vec(values, shape, &Device::Cpu)?.to_device(self.device)?)
     }
 
+    /// A tensor of the file, or what is trained in its place.
+    pub fn parameter(&self, name: &str, shape: &[usize]) -> Result<Tensor> {
+        match self.live.get(name) {
+            Some(live) => self.weights.expect(name, shape).map(|()| live.clone()),
+            None => self.tensor(self.weights.values(name, shape)?, shape),
+        }
+    }
+
+    /// Rows that ids look up: as they are stored, or what is trained in their place.
+    pub fn rows(&self, name: &str, rows: usize, cols: usize) -> Result<Rows> {
+        match self.live.get(name) {
+            Some(_) => Ok(Rows::Live(self.parameter(name, &[rows, cols])?)),
+            None => Ok(Rows::Stored(self.weights.table(name, rows, cols)?)),
+        }
+    }
+
     /// A vector, or zeros for a bias that the family may leave out.
-    fn bias(&self, name: &str, count: usize, optional: bool) -> Result<Vec<f32>> {
+    fn bias(&self, name: &str, count: usize, optional: bool) -> Result<Tensor> {
         match optional && !self.weights.has(name) {
-            true => Ok(vec![0.0; count]),
-            false => self.weights.vector(name, count),
+            true => self.tensor(vec![0.0; count], &[count]),
+            false => self.parameter(name, &[count]),
         }
     }
 
     pub fn norm(&self, name: &str, width: usize) -> Result<Norm> {
-        let weight = self.weights.vector(&format!("{name}.weight"), width)?;
+        let weight = self.parameter(&format!("{name}.weight"), &[width])?;
         let kind = self.config.norm;
         let optional = self.config.optional_biases || kind == NormKind::Rms;
         let bias = self.bias(&format!("{name}.bias"), width, optional)?;
-        let (weight, bias) = (self.tensor(weight, &[width])?, self.tensor(bias, &[width])?);
         Ok(Norm { kind, weight, bias, eps: self.config.norm_eps })
     }
 
@@ -98,7 +121,7 @@ impl<'a> Loader<'a> {
         let (config, weights) = (self.config, self.weights);
         let (width, inside) = (config.embedding_size, config.hidden_size);
         let name = |part: &str| format!("{}embeddings.{part}", self.at);
-        let table = |name: &str, rows| weights.table(name, rows, width);
+        let table = |name: &str, rows| self.rows(name, rows, width);
         let position = name("position.weight");
         let rows = config.position_rows();
         if rows == 0 {
@@ -248,10 +271,9 @@ impl<'a> Loader<'a> {
         let Some(conv) = self.config.convolution else { return Ok(None) };
         let width = self.config.hidden_size;
         let shape = [width, width / conv.groups, conv.kernel];
-        let weight = self.weights.values("convolution.weight", &shape)?;
         Ok(Some(Convolve {
-            weight: self.tensor(weight, &shape)?,
-            bias: self.tensor(self.weights.vector("convolution.bias", width)?, &[width])?,
+            weight: self.parameter("convolution.weight", &shape)?,
+            bias: self.parameter("convolution.bias", &[width])?,
             groups: conv.groups,
             activation: conv.activation,
             norm: self.norm("convolution.norm", width)?,

@@ -1,0 +1,153 @@
+//! Gates that are trained, to learn which heads a task needs (Voita et al. 2019).
+
+use std::collections::BTreeMap;
+
+use candle_core::{DType, Device, Tensor, Var};
+
+use super::{Purpose, random, uniform};
+use crate::config::Config;
+use crate::error::Result;
+use crate::prune::HeadScore;
+use crate::select::Head;
+use crate::trace::{Change, Intervention, Site};
+
+/// What is asked of the gates besides the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Penalty {
+    /// Σ|g|, each gate a number that starts at 1.
+    L1,
+    /// The expected number of open gates, each a stochastic hard-concrete one (Louizos et al. 2018).
+    L0,
+}
+
+/// A penalty with its weight.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Gating {
+    /// Which penalty.
+    pub penalty: Penalty,
+    /// What the mean penalty of a head weighs against the task's loss.
+    pub weight: f64,
+}
+
+/// Temperature and stretch of the hard-concrete distribution, as Louizos et al. set them.
+const BETA: f64 = 2.0 / 3.0;
+const STRETCH: (f64, f64) = (-0.1, 1.1);
+/// Where log α starts: a gate that is open 0.95 of the time or so.
+const OPEN: f64 = 2.0;
+
+/// A gate for every head of every block.
+pub struct LearnedGates {
+    gating: Gating,
+    variables: BTreeMap<String, Var>,
+    config: Config,
+}
+
+impl LearnedGates {
+    /// Gates that are open.
+    ///
+    /// # Errors
+    /// None in practice: [`Error::Tensor`](crate::Error::Tensor) is candle's.
+    pub fn new(config: &Config, gating: Gating, device: &Device) -> Result<Self> {
+        let start = if gating.penalty == Penalty::L0 { OPEN } else { 1.0 };
+        let mut variables = BTreeMap::new();
+        for (layer, heads) in config.heads.iter().enumerate() {
+            let name = name(config.shared[layer]);
+            if !heads.is_empty() && !variables.contains_key(&name) {
+                let start = Tensor::full(start as f32, heads.len(), device)?;
+                variables.insert(name, Var::from_tensor(&start)?);
+            }
+        }
+        Ok(Self { gating, variables, config: config.clone() })
+    }
+
+    /// The variables, `gates.N` of block N.
+    pub fn variables(&self) -> &BTreeMap<String, Var> {
+        &self.variables
+    }
+
+    /// The gates as changes of a run at `step`; `None` for their values without noise.
+    ///
+    /// # Errors
+    /// As [`LearnedGates::new`].
+    pub fn interventions(&self, noise: Option<(u64, u64)>) -> Result<Vec<Intervention>> {
+        let mut random = noise.map(|(seed, step)| random(seed, step, Purpose::Gates));
+        let mut gates = BTreeMap::new();
+        for (name, var) in &self.variables {
+            let count = var.elem_count();
+            let noise = random.as_mut().map(|random| {
+                let draw = |_| uniform(random).clamp(1e-6, 1.0 - 1e-6);
+                (0..count).map(draw).collect::<Vec<f32>>()
+            });
+            let gate = self.gate(var.as_tensor(), noise)?.reshape((1, count, 1, 1))?;
+            gates.insert(name, gate);
+        }
+        let shared = self.config.shared.iter().enumerate();
+        let one = |(layer, &block): (usize, &usize)| {
+            let gate = gates.get(&name(block))?.clone();
+            Some(Intervention {
+                stack: self.config.stack(),
+                site: Site::Context,
+                layers: Some(vec![layer]),
+                heads: None,
+                positions: None,
+                change: Change::Multiply(gate),
+            })
+        };
+        Ok(shared.filter_map(one).collect())
+    }
+
+    /// A block's gates [H], of uniform noise where there is any.
+    fn gate(&self, var: &Tensor, noise: Option<Vec<f32>>) -> Result<Tensor> {
+        if self.gating.penalty == Penalty::L1 {
+            return Ok(var.clone());
+        }
+        let open = match noise {
+            None => candle_nn::ops::sigmoid(var)?,
+            Some(noise) => {
+                let logit = |u: f32| (u / (1.0 - u)).ln();
+                let logits: Vec<f32> = noise.into_iter().map(logit).collect();
+                let logits = Tensor::from_vec(logits, var.shape(), var.device())?;
+                candle_nn::ops::sigmoid(&((var + logits)? / BETA)?)?
+            }
+        };
+        let (low, high) = STRETCH;
+        Ok(open.affine(high - low, low)?.clamp(0f32, 1f32)?)
+    }
+
+    /// The penalty times its weight, as the mean over heads: a number.
+    ///
+    /// # Errors
+    /// As [`LearnedGates::new`].
+    pub fn penalty(&self) -> Result<Tensor> {
+        let (low, high) = STRETCH;
+        let shift = BETA * (-low / high).ln();
+        let each = self.variables.values().map(|var| match self.gating.penalty {
+            Penalty::L1 => Ok(var.abs()?),
+            // the probability that the gate is not 0
+            Penalty::L0 => Ok(candle_nn::ops::sigmoid(&(var.as_tensor() - shift)?)?),
+        });
+        let all = Tensor::cat(&each.collect::<Result<Vec<_>>>()?, 0)?;
+        Ok((all.mean_all()? * self.gating.weight)?)
+    }
+
+    /// The value of every gate without noise, by layer and head: what is left of a head.
+    ///
+    /// # Errors
+    /// As [`LearnedGates::new`].
+    pub fn values(&self) -> Result<Vec<HeadScore>> {
+        let mut all = Vec::new();
+        for (layer, heads) in self.config.heads.iter().enumerate() {
+            let Some(var) = self.variables.get(&name(self.config.shared[layer])) else { continue };
+            let gates = self.gate(&var.as_detached_tensor(), None)?;
+            let gates = gates.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+            let score = |(&head, score)| HeadScore { head: Head { layer, head }, score };
+            all.extend(heads.iter().zip(gates).map(score));
+        }
+        Ok(all)
+    }
+}
+
+fn name(block: usize) -> String {
+    format!("gates.{block}")
+}

@@ -1,0 +1,139 @@
+//! Analytic derivatives against central differences.
+
+use candle_core::{DType, Device, Tensor, Var};
+use rand_chacha::rand_core::RngCore;
+
+use super::{Purpose, random};
+use crate::error::Result;
+use crate::model::{Model, Trainable};
+
+/// One variable, checked along one direction.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Checked {
+    /// The variable.
+    pub name: String,
+    /// The derivative by the gradient.
+    pub analytic: f64,
+    /// The derivative by differences, of three lengths that agree best.
+    pub numeric: f64,
+    /// By how much the differences of those steps differ, and what float32 may round off.
+    pub uncertainty: f64,
+}
+
+impl Checked {
+    /// How far the two are apart, beyond what the differences leave open, as a share of the
+    /// larger; 0 where both are 0.
+    pub fn error(&self) -> f64 {
+        let size = self.analytic.abs().max(self.numeric.abs());
+        let off = (self.analytic - self.numeric).abs() - 3.0 * self.uncertainty;
+        if size == 0.0 { 0.0 } else { off.max(0.0) / size }
+    }
+}
+
+/// Directions per variable: the whole gradient, and random halves of its entries.
+const DIRECTIONS: u64 = 3;
+/// Lengths of the steps, from where curvature decides to where rounding does.
+const STEPS: [f64; 8] = [0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001];
+
+/// Checks the gradient of the sum of `loss` by every variable of a model, each along several directions: its own
+/// gradient, on which a difference is largest against rounding, and random halves of that.
+///
+/// # Errors
+/// Those of `loss` and of [`Trainable::model`].
+pub fn check_gradients(
+    trainable: &Trainable,
+    loss: impl Fn(&Model) -> Result<Tensor>,
+    seed: u64,
+) -> Result<Vec<Checked>> {
+    let store = loss(&trainable.model()?)?.sum_all()?.backward()?;
+    let frozen = || sum(&loss(&trainable.frozen()?)?);
+    let mut all = Vec::new();
+    for (at, (name, var)) in trainable.variables().iter().enumerate() {
+        if let Some(gradient) = store.get(var.as_tensor()) {
+            all.extend(check(name, var, gradient, (seed, at as u64), &frozen)?);
+        }
+    }
+    Ok(all)
+}
+
+/// Checks the gradient of the sum of `loss` by variables of its own, such as gates: `(name, variable)`.
+///
+/// # Errors
+/// Those of `loss`.
+pub fn check_gates<'a>(
+    variables: impl IntoIterator<Item = (&'a String, &'a Var)>,
+    loss: impl Fn() -> Result<Tensor>,
+    seed: u64,
+) -> Result<Vec<Checked>> {
+    let store = loss()?.sum_all()?.backward()?;
+    let value = || sum(&loss()?);
+    let mut all = Vec::new();
+    for (at, (name, var)) in variables.into_iter().enumerate() {
+        if let Some(gradient) = store.get(var.as_tensor()) {
+            all.extend(check(name, var, gradient, (seed, at as u64), &value)?);
+        }
+    }
+    Ok(all)
+}
+
+fn check(
+    name: &str,
+    var: &Var,
+    gradient: &Tensor,
+    (seed, at): (u64, u64),
+    value: &dyn Fn() -> Result<Sum>,
+) -> Result<Vec<Checked>> {
+    let gradient: Vec<f64> = gradient.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
+    let before: Vec<f32> = var.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?;
+    let put = |values: Vec<f32>| -> Result<()> {
+        let values = Tensor::from_vec(values, var.shape(), &Device::Cpu)?;
+        Ok(var.set(&values.to_device(var.device())?)?)
+    };
+    let mut found = Vec::new();
+    for direction in 0..DIRECTIONS {
+        let mut random = random(seed, at * DIRECTIONS + direction, Purpose::Examples);
+        let mut taken = || direction == 0 || random.next_u32() & 1 == 0;
+        let part: Vec<f64> = gradient.iter().map(|&g| if taken() { g } else { 0.0 }).collect();
+        let length = part.iter().map(|g| g * g).sum::<f64>().sqrt();
+        if length == 0.0 {
+            continue;
+        }
+        let mut slopes = Vec::new();
+        for step in STEPS {
+            let moved = |sign: f64| {
+                let each = before.iter().zip(&part);
+                each.map(|(&x, g)| (f64::from(x) + sign * step * g / length) as f32).collect()
+            };
+            put(moved(1.0))?;
+            let over = value()?;
+            put(moved(-1.0))?;
+            let under = value()?;
+            let rounding = over.rounding.max(under.rounding) / step;
+            slopes.push(((over.value - under.value) / (2.0 * step), rounding));
+        }
+        put(before.clone())?;
+        // two may agree by chance where curvature turns
+        let three = slopes.windows(3).map(|three| {
+            let most = |f: fn(f64, f64) -> f64| three.iter().map(|one| one.0).reduce(f);
+            let (low, high) = (most(f64::min).unwrap_or(0.0), most(f64::max).unwrap_or(0.0));
+            let rounding = three.iter().map(|one| one.1).fold(0.0, f64::max);
+            (three[1].0, high - low + rounding)
+        });
+        let best = three.min_by(|a, b| a.1.total_cmp(&b.1));
+        let (numeric, uncertainty) = best.unwrap_or_default();
+        found.push(Checked { name: name.into(), analytic: length, numeric, uncertainty });
+    }
+    Ok(found)
+}
+
+/// A sum in float64 of numbers in float32, and what the rounding of each makes of it.
+struct Sum {
+    value: f64,
+    rounding: f64,
+}
+
+fn sum(terms: &Tensor) -> Result<Sum> {
+    let terms: Vec<f64> = terms.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
+    let length = terms.iter().map(|x| x * x).sum::<f64>().sqrt();
+    Ok(Sum { value: terms.iter().sum(), rounding: length * f64::from(f32::EPSILON) })
+}

@@ -1,0 +1,55 @@
+//! Training: a loop over seeded batches with AdamW, gates that learn which heads to keep, and the
+//! check of every gradient behind it.
+//!
+//! Whatever is random in a run (the order of examples, masks, dropout, gate noise) is a function of
+//! the run's seed and the step's number, so that a run that goes on from a checkpoint does what it
+//! would have done.
+
+mod adamw;
+mod dropout;
+mod gates;
+mod gradcheck;
+mod schedule;
+
+pub use adamw::{AdamW, Decay};
+pub use dropout::{Dropout, dropout};
+pub use gates::{Gating, LearnedGates, Penalty};
+pub use gradcheck::{Checked, check_gates, check_gradients};
+pub use schedule::{Schedule, Shape};
+
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::SeedableRng;
+
+/// Random numbers of one step for one purpose.
+pub(crate) fn random(seed: u64, step: u64, purpose: Purpose) -> ChaCha12Rng {
+    let mut random = ChaCha12Rng::seed_from_u64(seed);
+    random.set_stream(step.wrapping_mul(Purpose::COUNT) + purpose as u64);
+    random
+}
+
+/// What random numbers are drawn for; each has a stream of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Purpose {
+    /// The order of the examples in a pass over them.
+    Order,
+    /// What is done to the examples of a batch, such as masking.
+    Examples,
+    Dropout,
+    Gates,
+}
+
+impl Purpose {
+    const COUNT: u64 = 4;
+}
+
+/// A number from 0 (within) to 1 (without), of the upper 24 bits that a float32 can hold.
+pub(crate) fn uniform(random: &mut ChaCha12Rng) -> f32 {
+    use rand_chacha::rand_core::RngCore;
+    (random.next_u32() >> 8) as f32 / (1u32 << 24) as f32
+}
+
+/// A number of the standard normal distribution (Box and Muller 1958).
+pub(crate) fn normal(random: &mut ChaCha12Rng) -> f32 {
+    let (u, v) = (1.0 - uniform(random), uniform(random));
+    (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos()
+}
