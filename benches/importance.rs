@@ -5,7 +5,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use attnviz::hub::{HubEnv, ModelRequest, resolve};
-use attnviz::prune::{PruneOptions, Sample, Score, StackHead, Target, importance, prune};
+use attnviz::prune::{PruneOptions, Score, StackHead, importance, prune};
+use attnviz::task::{Sample, Target};
 use attnviz::{Change, Head, Intervention, LoadOptions, Model, Recorder, Site, Stack};
 use candle_core::{DType, Device, Var};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -17,7 +18,7 @@ fn sample() -> Sample {
     let labels =
         Array2::from_shape_fn((32, 32), |(b, t)| ((b + t) % 7 == 0).then(|| batch.ids[(b, t)]));
     let special = Array2::from_elem((32, 32), false);
-    Sample { batch, special, target: Some(Target::Tokens(labels)) }
+    Sample { batch, special, written: None, target: Some(Target::Tokens(labels)) }
 }
 
 fn scores(criterion: &mut Criterion) {

@@ -43,6 +43,7 @@ pub mod output;
 pub mod picture;
 pub mod prune;
 pub mod select;
+pub mod task;
 pub mod tokens;
 pub mod trace;
 pub mod train;

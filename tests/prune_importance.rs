@@ -2,12 +2,15 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use attnviz::prune::{
-    Gradients, HeadScore, Sample, Score, Target, by_layer, embedding, gradients, importance,
-    integrated, mask_some, rank_correlation,
+    Gradients, HeadScore, Score, StackHead, by_layer, gradients, heads_left, importance,
+    integrated, rank_correlation,
 };
+use attnviz::task::{Sample, Target, Written, embedding, mask_some};
 use attnviz::tokens::{Batch, Input, Limit};
-use attnviz::{Head, Intervention, Model, Recorder, Result};
+use attnviz::{Head, Intervention, Model, Recorder, Result, Stack};
 use candle_core::{Device, Tensor};
 use common::{Golden, fixture, numbers, open};
 use ndarray::Array2;
@@ -23,7 +26,7 @@ fn mlm() -> (Golden, Model, Sample) {
     let labels = labels.expect("labels").into_iter().map(|id| u32::try_from(id).ok()).collect();
     let labels = Array2::from_shape_vec(batch.ids.dim(), labels).expect("labels");
     let special = Array2::from_elem(batch.ids.dim(), false);
-    (golden, model, Sample { batch, special, target: Some(Target::Tokens(labels)) })
+    (golden, model, Sample { batch, special, written: None, target: Some(Target::Tokens(labels)) })
 }
 
 fn hold(what: &str, got: impl IntoIterator<Item = f64>, want: &Tensor) {
@@ -44,15 +47,15 @@ fn losses_and_gradients_agree_with_the_reference() {
     let (golden, model, sample) = mlm();
     let target = sample.target.clone().expect("labels");
     let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-    let (loss, found) = gradients(&model, &sample.batch, &[], losses).expect("runs");
+    let (loss, found) = gradients(&model, &sample, &[], losses).expect("runs");
     let want = golden.tensor("mlm.loss_per_example");
     hold("loss", loss.into_iter().map(f64::from), want);
-    let rows = (0..3).flat_map(|b| found.layers.iter().map(move |layer| layer.row(b).to_vec()));
+    let rows = (0..3).flat_map(|b| found.layers.values().map(move |layer| layer.row(b).to_vec()));
     let want = golden.tensor("importance.grad_per_example");
     hold("gradients", rows.flatten(), want);
 
     let scores = importance(&model, Score::Gradient, &[sample], &[]).expect("scores");
-    assert_eq!(scores[5].head, Head { layer: 1, head: 1 });
+    assert_eq!(scores[5].head.to_string(), "L1H1");
     hold("mean of absolute values", values(&scores), golden.tensor("importance.mean_abs"));
     hold("by layer", values(&by_layer(&scores)), golden.tensor("importance.layer_l2"));
 }
@@ -64,6 +67,18 @@ fn projected(hidden: &Tensor, batch: &Batch) -> Result<Tensor> {
     let weights = (0..width).map(|i| ((i * 7 + 3) % 11) as f32 / 11.0 - 0.4).collect();
     let weights = Tensor::from_vec(weights, (1, width), &Device::Cpu)?;
     Ok(found.broadcast_mul(&weights)?.sum(1)?)
+}
+
+/// What a golden's model reads and, where it has a decoder beside its encoder, writes.
+fn sample_of(golden: &Golden, model: &Model) -> Sample {
+    let batch = golden.batch();
+    let written = model.config().decoder.is_some().then(|| {
+        let (ids, mask) = ("decoder_input_ids", "decoder_attention_mask");
+        let batch = Batch::from_ids(golden.ids(ids), golden.ids(mask));
+        Written { special: Array2::from_elem(batch.ids.dim(), false), batch }
+    });
+    let special = Array2::from_elem(batch.ids.dim(), false);
+    Sample { batch, special, written, target: None }
 }
 
 #[test]
@@ -80,12 +95,15 @@ fn gradients_are_central_differences_in_every_family() {
         "deberta_v2_model",
         "modernbert_mlm",
         "longformer_mlm",
+        "bert_lmhead_decoder",
         "gpt2_lm",
         "llama_lm",
         "bart_lm",
         "t5_lm",
         "t5_v11_lm",
         "marian_mt",
+        "../options/bart_heads",
+        "../options/t5_decoder_layers",
         "../options/bert_gelu_new",
         "../options/bert_quick_gelu",
         "../options/bert_relu",
@@ -94,43 +112,54 @@ fn gradients_are_central_differences_in_every_family() {
     ] {
         let golden = Golden::at(fixture("goldens").join(name));
         let model = open(&golden.folder, None).expect("loads");
-        let (config, batch) = (model.config(), golden.batch());
-        let (_, found) = gradients(&model, &batch, &[], |h| projected(h, &batch)).expect(name);
-        let value = |head: Head, factor: f64| -> Vec<f32> {
+        let (config, sample) = (model.config(), sample_of(&golden, &model));
+        let of = |hidden: &Tensor| projected(hidden, sample.last());
+        let (_, found) = gradients(&model, &sample, &[], of).expect(name);
+        let value = |one: StackHead, factor: f64| -> Vec<f32> {
             // layers of one block lose or keep a head together
-            let block = config.shared[head.layer];
-            let together = (0..config.layers()).filter(|&layer| config.shared[layer] == block);
+            let shared = &config.of(one.stack).shared;
+            let together = (0..shared.len()).filter(|&l| shared[l] == shared[one.head.layer]);
             let gates: Vec<Intervention> = together
-                .map(|layer| Intervention::gate(config.stack(), Head { layer, ..head }, factor))
+                .map(|layer| Intervention::gate(one.stack, Head { layer, ..one.head }, factor))
                 .collect();
-            let hidden = model.forward(&batch, &mut Recorder::new(), &gates).expect("runs");
-            numbers(&projected(&hidden, &batch).expect("number"))
+            let hidden = sample.run(&model, &mut Recorder::new(), &gates).expect("runs");
+            numbers(&projected(&hidden, sample.last()).expect("number"))
         };
-        let mut largest = 0.0f64;
-        for (layer, found) in found.layers.iter().enumerate() {
-            for (place, &number) in config.heads[layer].iter().enumerate() {
-                let head = Head { layer, head: number };
-                // steps from where curvature decides to where rounding does; some units of a ReLU
-                // change sides within the larger ones
-                let steps = [0.02, 0.005, 0.0015, 0.0005].map(|step| {
-                    let (over, under) = (value(head, 1.0 + step), value(head, 1.0 - step));
-                    let slope = |(a, b): (&f32, &f32)| f64::from(a - b) / (2.0 * step);
-                    (step, over.iter().zip(&under).map(slope).collect::<Vec<f64>>())
-                });
-                for b in 0..batch.ids.nrows() {
-                    let got = found[(b, place)];
-                    largest = largest.max(got.abs());
-                    let close = |(step, slopes): &(f64, Vec<f64>)| {
-                        let rounding = 2.0 * f64::from(f32::EPSILON) * 4.0 / (2.0 * step);
-                        (got - slopes[b]).abs() <= rounding + 3e-3 * got.abs()
-                    };
-                    let all: Vec<f64> = steps.iter().map(|(_, slopes)| slopes[b]).collect();
-                    let what = format!("{name} {head} of example {b}");
-                    assert!(steps.iter().any(close), "{what}: {got} for {all:?}");
-                }
+        let mut largest: BTreeMap<Stack, f64> = BTreeMap::new();
+        let heads = heads_left(config);
+        for &one in &heads {
+            let at = (one.stack, one.head.layer);
+            let place = heads.range(..one).filter(|o| (o.stack, o.head.layer) == at).count();
+            // steps from where curvature decides to where rounding does; some units of a ReLU
+            // change sides within the larger ones
+            let middle = value(one, 1.0);
+            let steps = [0.02, 0.005, 0.0015, 0.0005].map(|step| {
+                let (over, under) = (value(one, 1.0 + step), value(one, 1.0 - step));
+                let slope = |(a, b): (&f32, &f32)| f64::from(a - b) / step;
+                let right: Vec<f64> = over.iter().zip(&middle).map(slope).collect();
+                let left: Vec<f64> = middle.iter().zip(&under).map(slope).collect();
+                (step, left, right)
+            });
+            for b in 0..sample.batch.ids.nrows() {
+                let got = found.layers[&at][(b, place)];
+                let most = largest.entry(one.stack).or_default();
+                *most = most.max(got.abs());
+                let rounding = |step: f64| 2.0 * f64::from(f32::EPSILON) * 4.0 / (2.0 * step);
+                let close = |(step, left, right): &(f64, Vec<f64>, Vec<f64>)| {
+                    (got - (left[b] + right[b]) / 2.0).abs() <= rounding(*step) + 3e-3 * got.abs()
+                };
+                // a unit of a ReLU that changes sides at the gate itself has two slopes
+                let (step, left, right) = &steps[3];
+                let (low, high) = (left[b].min(right[b]), left[b].max(right[b]));
+                let between = (low - rounding(*step)..=high + rounding(*step)).contains(&got);
+                let all: Vec<(f64, f64)> = steps.iter().map(|(_, l, r)| (l[b], r[b])).collect();
+                let what = format!("{name} {one} of example {b}");
+                assert!(steps.iter().any(close) || between, "{what}: {got} for {all:?}");
             }
         }
-        assert!(largest > 1e-2, "{name}: nothing to compare, {largest:.1e}");
+        let stacks = if config.decoder.is_some() { 3 } else { 1 };
+        assert_eq!(largest.len(), stacks, "{name}: {largest:?}");
+        assert!(largest.values().all(|most| *most > 1e-2), "{name}: {largest:?}");
     }
 }
 
@@ -139,10 +168,10 @@ fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
     let (_, model, sample) = mlm();
     let target = sample.target.clone().expect("labels");
     let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-    let (_, found) = gradients(&model, &sample.batch, &[], losses).expect("runs");
+    let (_, found) = gradients(&model, &sample, &[], losses).expect("runs");
     let fisher =
         importance(&model, Score::Fisher, std::slice::from_ref(&sample), &[]).expect("scores");
-    let squares = found.layers.iter().flat_map(|layer| {
+    let squares = found.layers.values().flat_map(|layer| {
         layer
             .columns()
             .into_iter()
@@ -159,8 +188,8 @@ fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
     };
     let whole = loss(&[]);
     let steps = 800;
-    let found = integrated(&model, &target, &sample.batch, steps).expect("integrals");
-    let whole_path = found.layers;
+    let found = integrated(&model, &target, &sample, steps).expect("integrals");
+    let whole_path: Vec<Array2<f64>> = found.layers.into_values().collect();
     let score = Score::Integrated { steps };
     let scores = importance(&model, score, std::slice::from_ref(&sample), &[]).expect("scores");
     for layer in 0..3 {
@@ -186,11 +215,11 @@ fn the_jacobian_norm_is_that_of_differences() {
     let model = open(&golden.folder, None).expect("loads");
     let batch = golden.batch();
     let special = Array2::from_elem(batch.ids.dim(), false);
-    let sample = Sample { batch: batch.clone(), special, target: None };
+    let sample = Sample { batch: batch.clone(), special, written: None, target: None };
     let score = Score::Jacobian { probes: 400, seed: 3 };
     let found = importance(&model, score, &[sample], &[]).expect("scores");
-    let unit = |factor: f64, head: Head| -> Vec<f32> {
-        let gate = [Intervention::gate(model.config().stack(), head, factor)];
+    let unit = |factor: f64, head: StackHead| -> Vec<f32> {
+        let gate = [Intervention::gate(head.stack, head.head, factor)];
         let hidden = model.forward(&batch, &mut Recorder::new(), &gate).expect("runs");
         let x = embedding(&hidden, &batch).expect("embedding");
         let length = x.sqr().and_then(|x| x.sum_keepdim(1)).and_then(|x| x.sqrt()).expect("length");
@@ -214,10 +243,10 @@ fn confidence_and_output_norm_by_their_definitions() {
     let scores =
         importance(&model, Score::Confidence, std::slice::from_ref(&sample), &[]).expect("scores");
     for one in scores {
-        let kept = run.kept(one.head.layer, attnviz::Site::Probs);
+        let kept = run.kept(one.head.head.layer, attnviz::Site::Probs);
         let mut sum = 0.0;
         for (b, &length) in sample.batch.lengths.iter().enumerate() {
-            let probs = kept.get(b).and_then(|t| t.get(one.head.head)).expect("head");
+            let probs = kept.get(b).and_then(|t| t.get(one.head.head.head)).expect("head");
             let probs = probs.to_vec2::<f32>().expect("rows");
             let rows = &probs[1..length];
             let best = rows.iter().map(|row| row[1..length].iter().copied().fold(0.0, f32::max));
@@ -235,15 +264,14 @@ fn confidence_and_output_norm_by_their_definitions() {
 fn losses_that_compare_with_the_model_itself_are_refused_by_name() {
     let (_, model, mut sample) = mlm();
     for target in [
-        Target::unpruned_embedding(&model, &sample.batch).expect("runs"),
-        Target::unpruned_logits(&model, &sample.batch).expect("runs"),
+        Target::unpruned_embedding(&model, &sample).expect("runs"),
+        Target::unpruned_logits(&model, &sample).expect("runs"),
     ] {
         // the reason for refusing: nothing is left but rounding
         let losses = |hidden: &Tensor| target.losses(&model, hidden, &sample.batch);
-        let (loss, Gradients { layers }) =
-            gradients(&model, &sample.batch, &[], losses).expect("runs");
+        let (loss, Gradients { layers }) = gradients(&model, &sample, &[], losses).expect("runs");
         assert!(loss.iter().all(|loss| loss.abs() < 1e-5), "{loss:?}");
-        assert!(layers.iter().all(|layer| layer.iter().all(|x| x.abs() < 1e-4)), "{layers:?}");
+        assert!(layers.values().all(|layer| layer.iter().all(|x| x.abs() < 1e-4)), "{layers:?}");
 
         sample.target = Some(target);
         let error = importance(&model, Score::Fisher, std::slice::from_ref(&sample), &[]);

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Tensor};
 
-use super::importance::Sample;
-use super::measure::{Outputs, joined, outputs_of};
-use super::target::Target;
+use super::place::StackHead;
+use crate::config::{Config, Stack};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::select::Head;
+use crate::task::{Outputs, Sample, Target, joined, outputs_of};
 use crate::tokens::Batch;
 use crate::trace::{Change, Intervention, Keep, Recorder, Site, Trace};
+
+/// A tensor for each layer of each stack.
+type Layers = BTreeMap<(Stack, usize), Tensor>;
 
 /// What a head gives in place of its output while it is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,49 +40,47 @@ impl Off {
     ];
 }
 
-/// What the model gives with each of these sets of heads off; the unpruned model first. Of an
-/// encoder-decoder the encoder's heads. `divergence` asks for that from the unpruned logits.
+/// What the model gives with each of these sets of heads off; the unpruned model first. `divergence`
+/// asks for that from the unpruned logits.
 ///
 /// # Errors
 /// [`Error::Input`] where a batch of one text has no other to resample from; those of
-/// [`Model::forward`] and [`Target::losses`].
+/// [`Sample::run`] and [`Target::losses`].
 pub fn ablate(
     model: &Model,
     samples: &[Sample],
     off: Off,
-    sets: &[Vec<Head>],
+    sets: &[Vec<StackHead>],
     divergence: bool,
     mut done: impl FnMut(),
 ) -> Result<Vec<Outputs>> {
     let means = match off {
         Off::Mean => means(model, samples)?,
-        _ => BTreeMap::new(),
+        _ => Layers::new(),
     };
     let mut all: Vec<Vec<Outputs>> = vec![Vec::new(); sets.len() + 1];
     for sample in samples {
         let unpruned = match divergence {
-            true => Some(Target::unpruned_logits(model, &sample.batch)?),
+            true => Some(Target::unpruned_logits(model, sample)?),
             false => None,
         };
         let source = match off {
+            Off::Zero => Layers::new(),
+            Off::Mean => means.clone(),
             Off::Resampled => others(model, sample)?,
-            _ => BTreeMap::new(),
+            Off::Uniform => uniform(model, sample)?,
         };
-        let uniform = match off {
-            Off::Uniform => uniform(model, &sample.batch)?,
-            _ => Vec::new(),
-        };
-        let change = |layer: usize| -> Option<(Site, Change)> {
+        let change = |at: (Stack, usize)| -> Option<(Site, Change)> {
             Some(match off {
                 Off::Zero => (Site::Context, Change::Zero),
-                Off::Mean => (Site::Context, Change::Replace(means.get(&layer)?.clone())),
-                Off::Resampled => (Site::Context, Change::Replace(source.get(&layer)?.clone())),
-                Off::Uniform => (Site::Probs, Change::Replace(uniform.get(layer)?.clone())),
+                Off::Mean | Off::Resampled => {
+                    (Site::Context, Change::Replace(source.get(&at)?.clone()))
+                }
+                Off::Uniform => (Site::Probs, Change::Replace(source.get(&at)?.clone())),
             })
         };
         for (outputs, set) in all.iter_mut().zip(std::iter::once(&Vec::new()).chain(sets)) {
-            let changes = interventions(model, set, change);
-            outputs.push(outputs_of(model, sample, &changes, unpruned.as_ref())?);
+            outputs.push(outputs_of(model, sample, &changed(set, change), unpruned.as_ref())?);
             done();
         }
     }
@@ -88,69 +88,84 @@ pub fn ablate(
 }
 
 /// The same change for all heads of a set, layer by layer.
-fn interventions(
-    model: &Model,
-    set: &[Head],
-    change: impl Fn(usize) -> Option<(Site, Change)>,
+fn changed(
+    set: &[StackHead],
+    change: impl Fn((Stack, usize)) -> Option<(Site, Change)>,
 ) -> Vec<Intervention> {
-    let mut layers: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for head in set {
-        layers.entry(head.layer).or_default().push(head.head);
+    let mut layers: BTreeMap<(Stack, usize), Vec<usize>> = BTreeMap::new();
+    for one in set {
+        layers.entry((one.stack, one.head.layer)).or_default().push(one.head.head);
     }
-    let one = |(layer, heads): (usize, Vec<usize>)| {
-        let (site, change) = change(layer)?;
-        Some(Intervention {
-            stack: model.config().stack(),
-            site,
-            layers: Some(vec![layer]),
-            heads: Some(heads),
-            positions: None,
-            change,
-        })
+    let one = |((stack, layer), heads): ((Stack, usize), Vec<usize>)| {
+        let (site, change) = change((stack, layer))?;
+        let (layers, heads) = (Some(vec![layer]), Some(heads));
+        Some(Intervention { stack, site, layers, heads, positions: None, change })
     };
     layers.into_iter().filter_map(one).collect()
 }
 
-fn contexts(model: &Model, batch: &Batch) -> Result<Trace> {
+fn contexts(model: &Model, sample: &Sample) -> Result<Trace> {
     let mut recorder = Recorder::new().keep(Site::Context, Keep::All);
-    model.forward(batch, &mut recorder, &[])?;
+    sample.run(model, &mut recorder, &[])?;
     recorder.into_trace()
 }
 
+/// The texts whose tokens are the queries of a stack.
+fn queries(sample: &Sample, stack: Stack) -> &Batch {
+    match stack {
+        Stack::Encoder => &sample.batch,
+        Stack::Decoder | Stack::Cross => sample.last(),
+    }
+}
+
 /// Per layer with heads, each head's mean context over all real tokens, `[1,H,1,K]`.
-fn means(model: &Model, samples: &[Sample]) -> Result<BTreeMap<usize, Tensor>> {
-    let mut sums: BTreeMap<usize, Tensor> = BTreeMap::new();
-    let mut count = 0usize;
+pub(super) fn means(model: &Model, samples: &[Sample]) -> Result<Layers> {
+    let mut sums: BTreeMap<(Stack, usize), (Tensor, usize)> = BTreeMap::new();
     for sample in samples {
-        let (b, t) = sample.batch.ids.dim();
-        let real = sample.batch.mask.iter().map(|&real| f64::from(real)).collect();
-        let real = Tensor::from_vec::<_, f64>(real, (b, 1, t, 1), model.device())?;
-        for (_, layer, _, kept) in contexts(model, &sample.batch)?.iter() {
+        for (stack, layer, _, kept) in contexts(model, sample)?.iter() {
+            let batch = queries(sample, stack);
+            let (b, t) = batch.ids.dim();
+            let real = batch.mask.iter().map(|&real| f64::from(real)).collect();
+            let real = Tensor::from_vec::<_, f64>(real, (b, 1, t, 1), model.device())?;
             let context = kept.tensor.to_dtype(DType::F64)?;
             let sum = context.broadcast_mul(&real)?.sum_keepdim((0, 2))?;
-            let sum = match sums.get(&layer) {
-                Some(before) => (before + sum)?,
-                None => sum,
+            let count: usize = batch.lengths.iter().sum();
+            let both = match sums.get(&(stack, layer)) {
+                Some((before, counted)) => ((before + sum)?, counted + count),
+                None => (sum, count),
             };
-            sums.insert(layer, sum);
+            sums.insert((stack, layer), both);
         }
-        count += sample.batch.lengths.iter().sum::<usize>();
     }
-    let mean = |(layer, sum): (usize, Tensor)| -> Result<(usize, Tensor)> {
-        Ok((layer, (sum / count.max(1) as f64)?))
+    let mean = |(at, (sum, count)): ((Stack, usize), (Tensor, usize))| -> Result<_> {
+        Ok((at, (sum / count.max(1) as f64)?))
     };
     sums.into_iter().map(mean).collect()
 }
 
 /// Per layer with heads, each text's context taken from the next text's, `[B,H,T,K]`.
-fn others(model: &Model, sample: &Sample) -> Result<BTreeMap<usize, Tensor>> {
-    let (b, t) = sample.batch.ids.dim();
+fn others(model: &Model, sample: &Sample) -> Result<Layers> {
+    let mut moved = Layers::new();
+    for (stack, layer, _, kept) in contexts(model, sample)?.iter() {
+        let batch = queries(sample, stack);
+        let (b, t) = batch.ids.dim();
+        let places = Tensor::from_vec(next(batch)?, b * t, model.device())?;
+        let (_, h, _, k) = kept.tensor.dims4()?;
+        let rows = kept.tensor.transpose(1, 2)?.contiguous()?.reshape((b * t, h * k))?;
+        let rows = rows.index_select(&places, 0)?.reshape((b, t, h, k))?;
+        moved.insert((stack, layer), rows.transpose(1, 2)?.contiguous()?);
+    }
+    Ok(moved)
+}
+
+/// For each of the `[B,T]` places the one of the next text that stands in for it.
+fn next(batch: &Batch) -> Result<Vec<u32>> {
+    let (b, t) = batch.ids.dim();
     if b < 2 {
         let why = "resampling needs another text in each batch, found a batch of one";
         return Err(Error::input("texts", why));
     }
-    let real: Vec<Vec<u32>> = sample
-        .batch
+    let real: Vec<Vec<u32>> = batch
         .mask
         .rows()
         .into_iter()
@@ -160,42 +175,73 @@ fn others(model: &Model, sample: &Sample) -> Result<BTreeMap<usize, Tensor>> {
         let (other, from) = ((example + 1) % b, &real[(example + 1) % b]);
         (other * t) as u32 + from.get(token % from.len().max(1)).copied().unwrap_or(0)
     };
-    let places: Vec<u32> = (0..b).flat_map(|e| (0..t).map(move |i| place(e, i))).collect();
-    let places = Tensor::from_vec(places, b * t, model.device())?;
-    let mut moved = BTreeMap::new();
-    for (_, layer, _, kept) in contexts(model, &sample.batch)?.iter() {
-        let (_, h, _, k) = kept.tensor.dims4()?;
-        let rows = kept.tensor.transpose(1, 2)?.contiguous()?.reshape((b * t, h * k))?;
-        let rows = rows.index_select(&places, 0)?.reshape((b, t, h, k))?;
-        moved.insert(layer, rows.transpose(1, 2)?.contiguous()?);
-    }
-    Ok(moved)
+    Ok((0..b).flat_map(|e| (0..t).map(move |i| place(e, i))).collect())
 }
 
-/// Per layer, even weights over the keys that each query sees, `[B,1,T,T]`.
-fn uniform(model: &Model, batch: &Batch) -> Result<Vec<Tensor>> {
-    let (config, (b, t)) = (model.config(), batch.ids.dim());
-    let global = model.global_queries(batch)?;
+/// Per layer, even weights over the keys that each query sees, `[B,1,T,S]`.
+fn uniform(model: &Model, sample: &Sample) -> Result<Layers> {
+    let config = model.config();
+    let mut layers = Layers::new();
+    for stack in super::gates::running(config, sample) {
+        let of = config.of(stack);
+        for layer in 0..of.layers() {
+            let weights = match stack {
+                Stack::Cross => across(model, sample)?,
+                _ => over_itself(
+                    model,
+                    of,
+                    queries(sample, stack),
+                    of.windows.get(layer).copied().flatten(),
+                )?,
+            };
+            layers.insert((stack, layer), weights);
+        }
+    }
+    Ok(layers)
+}
+
+/// Even weights of every written token over all tokens that were read, `[B,1,T,S]`.
+fn across(model: &Model, sample: &Sample) -> Result<Tensor> {
+    let (b, s) = sample.batch.ids.dim();
+    let t = sample.last().ids.ncols();
+    let row = |example: usize| {
+        let real = sample.batch.mask.row(example);
+        let count = real.sum().max(1) as f32;
+        real.iter().map(|&real| real as f32 / count).collect::<Vec<_>>()
+    };
+    let weights = (0..b).flat_map(|example| row(example).repeat(t)).collect();
+    Ok(Tensor::from_vec::<_, f32>(weights, (b, 1, t, s), model.device())?)
+}
+
+/// Even weights of every token over those that it sees, `[B,1,T,T]`.
+fn over_itself(
+    model: &Model,
+    config: &Config,
+    batch: &Batch,
+    window: Option<usize>,
+) -> Result<Tensor> {
+    let (b, t) = batch.ids.dim();
+    let global = match config.global_queries {
+        true => model.global_queries(batch)?,
+        false => None,
+    };
     let is_global =
         |example: usize, i: usize| global.as_ref().is_some_and(|marks| marks[(example, i)] != 0);
-    let layer = |window: &Option<usize>| -> Result<Tensor> {
-        let mut weights = vec![0.0f32; b * t * t];
-        for (row, weights) in weights.chunks_exact_mut(t.max(1)).enumerate() {
-            let (example, i) = (row / t, row % t);
-            let near = |j: usize| {
-                let far = window.is_some_and(|reach| i.abs_diff(j) > reach);
-                let far = far && !is_global(example, i) && !is_global(example, j);
-                let behind = config.causal && j > i;
-                !far && !behind
-            };
-            let sees = |j: &usize| batch.mask[(example, *j)] != 0 && near(*j);
-            let count = (0..t).filter(sees).count();
-            // a query that sees nothing is padding: its row is even, as the model has it
-            (0..t).filter(|j| count == 0 || sees(j)).for_each(|j| {
-                weights[j] = 1.0 / if count == 0 { t } else { count } as f32;
-            });
-        }
-        Ok(Tensor::from_vec(weights, (b, 1, t, t), model.device())?)
-    };
-    config.windows.iter().map(layer).collect()
+    let mut weights = vec![0.0f32; b * t * t];
+    for (row, weights) in weights.chunks_exact_mut(t.max(1)).enumerate() {
+        let (example, i) = (row / t, row % t);
+        let near = |j: usize| {
+            let far = window.is_some_and(|reach| i.abs_diff(j) > reach);
+            let far = far && !is_global(example, i) && !is_global(example, j);
+            let behind = config.causal && j > i;
+            !far && !behind
+        };
+        let sees = |j: &usize| batch.mask[(example, *j)] != 0 && near(*j);
+        let count = (0..t).filter(sees).count();
+        // a query that sees nothing is padding: its row is even, as the model has it
+        (0..t).filter(|j| count == 0 || sees(j)).for_each(|j| {
+            weights[j] = 1.0 / if count == 0 { t } else { count } as f32;
+        });
+    }
+    Ok(Tensor::from_vec(weights, (b, 1, t, t), model.device())?)
 }

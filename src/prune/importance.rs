@@ -1,17 +1,21 @@
 //! How much each head matters, by what it does to a loss or by what it does at all.
 
+use std::collections::BTreeMap;
+
 use candle_core::{DType, Tensor};
 use ndarray::{Array2, Array4, s};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use super::gates::{Gates, Gradients, gradients};
+use super::gates::{Gates, Gradients, gradients, layers, running};
+use super::place::StackHead;
 use super::scores::HeadScore;
-use super::target::{Target, embedding, unit};
+use crate::config::Stack;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::select::Head;
-use crate::tokens::{Batch, Encoding};
+use crate::task::{Sample, Target, embedding, unit};
+use crate::tokens::Batch;
 use crate::trace::{Intervention, Keep, Recorder, Site};
 
 /// How a head is scored. B examples; g is a gate, L a loss per example, f the mean embedding of the
@@ -64,35 +68,14 @@ impl Score {
     }
 }
 
-/// One batch of examples.
-#[derive(Debug, Clone)]
-pub struct Sample {
-    /// What the model reads.
-    pub batch: Batch,
-    /// Which tokens were added by the tokenizer, `[B,T]`.
-    pub special: Array2<bool>,
-    /// What it is held against; `None` for scores that need no loss.
-    pub target: Option<Target>,
-}
-
-impl Sample {
-    /// The batch of these inputs, padded with `pad_id`.
-    pub fn new(encodings: &[Encoding], pad_id: u32, target: Option<Target>) -> Self {
-        let batch = Batch::new(encodings, pad_id);
-        let special = |(b, t): (usize, usize)| {
-            encodings.get(b).and_then(|one| one.tokens.get(t)).is_none_or(|token| token.special)
-        };
-        Self { special: Array2::from_shape_fn(batch.ids.dim(), special), batch, target }
-    }
-}
-
-/// The score of every head that is left, by layer and head: the mean over all examples of all
-/// samples. Of an encoder-decoder the encoder's. `changes` act in every run, behind the gates: with
+/// The score of every head that is left in the stacks that run, by stack, layer and head: the mean
+/// over all examples of all samples. Of an encoder-decoder without texts to write (see
+/// [`Sample::written`]) those are the encoder's. `changes` act in every run, behind the gates: with
 /// gates of 0 a head counts as removed already.
 ///
 /// # Errors
 /// [`Error::Usage`] for a gradient of a loss that compares with the unpruned model itself, and for
-/// a score that needs a loss without one; those of [`Model::forward`] and [`Target::losses`].
+/// a score that needs a loss without one; those of [`Sample::run`] and [`Target::losses`].
 pub fn importance(
     model: &Model,
     score: Score,
@@ -100,27 +83,23 @@ pub fn importance(
     changes: &[Intervention],
 ) -> Result<Vec<HeadScore>> {
     let run = Run { model, changes };
-    let config = model.config();
-    let mut sums: Vec<Vec<f64>> = config.heads.iter().map(|heads| vec![0.0; heads.len()]).collect();
+    let mut sums: BTreeMap<StackHead, f64> = BTreeMap::new();
     let mut examples = 0;
     for sample in samples {
         let found = run.one(score, sample)?;
-        for (sums, found) in sums.iter_mut().zip(&found.layers) {
-            for row in found.rows() {
-                sums.iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+        for stack in running(model.config(), sample) {
+            for (layer, _, heads) in layers(model.config(), stack) {
+                let Some(found) = found.layers.get(&(stack, layer)) else { continue };
+                for (&head, column) in heads.iter().zip(found.columns()) {
+                    let place = StackHead { stack, head: Head { layer, head } };
+                    *sums.entry(place).or_default() += column.sum();
+                }
             }
         }
         examples += sample.batch.ids.nrows();
     }
-    let heads = config.heads.iter().zip(sums).enumerate();
-    let scores = heads.flat_map(|(layer, (heads, sums))| {
-        let score = move |(&head, sum): (&usize, f64)| HeadScore {
-            head: Head { layer, head },
-            score: sum / examples.max(1) as f64,
-        };
-        heads.iter().zip(sums).map(score)
-    });
-    Ok(scores.collect())
+    let mean = |(head, sum): (StackHead, f64)| HeadScore { head, score: sum / examples as f64 };
+    Ok(sums.into_iter().map(mean).collect())
 }
 
 /// A model with what is changed in it.
@@ -133,14 +112,14 @@ impl Run<'_> {
     /// What each example of a sample adds to the mean, `[B,H]` per layer.
     fn one(&self, score: Score, sample: &Sample) -> Result<Gradients> {
         let each = |mut found: Gradients, f: fn(f64) -> f64| {
-            found.layers.iter_mut().for_each(|layer| layer.mapv_inplace(f));
+            found.layers.values_mut().for_each(|layer| layer.mapv_inplace(f));
             found
         };
         match score {
             Score::Gradient | Score::Fisher => {
                 let target = loss_of(score, sample)?;
-                let losses = |hidden: &Tensor| target.losses(self.model, hidden, &sample.batch);
-                let (_, found) = gradients(self.model, &sample.batch, self.changes, losses)?;
+                let losses = |hidden: &Tensor| target.losses(self.model, hidden, sample.last());
+                let (_, found) = gradients(self.model, sample, self.changes, losses)?;
                 Ok(match score {
                     Score::Gradient => each(found, f64::abs),
                     _ => each(found, |x| x * x),
@@ -148,45 +127,40 @@ impl Run<'_> {
             }
             Score::Integrated { steps } => {
                 let target = loss_of(score, sample)?;
-                Ok(each(self.integrated(target, &sample.batch, steps)?, f64::abs))
+                Ok(each(self.integrated(target, sample, steps)?, f64::abs))
             }
-            Score::Jacobian { probes, seed } => self.jacobian(&sample.batch, probes, seed),
+            Score::Jacobian { probes, seed } => self.jacobian(sample, probes, seed),
             Score::Confidence => self.confidence(sample),
             Score::OutputNorm => self.output_norm(sample),
         }
     }
 
-    fn forward(&self, batch: &Batch, gates: &Gates) -> Result<Tensor> {
+    fn forward(&self, sample: &Sample, gates: &Gates<'_>) -> Result<Tensor> {
         let all = [gates.interventions(), self.changes.to_vec()].concat();
-        self.model.forward(batch, &mut Recorder::new(), &all)
+        sample.run(self.model, &mut Recorder::new(), &all)
     }
 
-    fn integrated(&self, target: &Target, batch: &Batch, steps: usize) -> Result<Gradients> {
+    fn integrated(&self, target: &Target, sample: &Sample, steps: usize) -> Result<Gradients> {
         let (model, config, steps) = (self.model, self.model.config(), steps.max(1));
-        let rows = batch.ids.nrows();
-        let none = config.heads.iter().map(|heads| Array2::zeros((rows, heads.len())));
-        let mut sums = Gradients { layers: none.collect() };
-        let blocks = config.shared.iter().max().map_or(0, |last| last + 1);
-        for block in (0..blocks).filter(|&block| !Gates::empty(config, block)) {
+        let mut sums: Option<Gradients> = None;
+        for block in Gates::blocks(config, sample) {
             for step in 0..steps {
                 let at = (step as f64 + 0.5) / steps as f64;
-                let gates = Gates::new(config, rows, at, |one| one == block, model.device())?;
-                let hidden = self.forward(batch, &gates)?;
-                let found = gates.gradients(&target.losses(model, &hidden, batch)?.sum_all()?)?;
-                for (sum, found) in sums.layers.iter_mut().zip(found.layers) {
-                    *sum += &(found / steps as f64);
-                }
+                let gates = Gates::new(config, sample, at, |one| one == block, model.device())?;
+                let hidden = self.forward(sample, &gates)?;
+                let losses = target.losses(model, &hidden, sample.last())?;
+                let found = gates.gradients(&losses.sum_all()?)?;
+                add(&mut sums, found, |x| x / steps as f64);
             }
         }
-        Ok(sums)
+        Ok(sums.unwrap_or_default())
     }
 
     /// ‖∂f/∂g‖² of each example and head, estimated.
-    fn jacobian(&self, batch: &Batch, probes: usize, seed: u64) -> Result<Gradients> {
+    fn jacobian(&self, sample: &Sample, probes: usize, seed: u64) -> Result<Gradients> {
         let (config, probes) = (self.model.config(), probes.max(1));
-        let device = self.model.device();
-        let gates = Gates::new(config, batch.ids.nrows(), 1.0, |_| true, device)?;
-        let unit = unit(&embedding(&self.forward(batch, &gates)?, batch)?)?; // [B, D]
+        let gates = Gates::new(config, sample, 1.0, |_| true, self.model.device())?;
+        let unit = unit(&embedding(&self.forward(sample, &gates)?, sample.last())?)?; // [B, D]
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut sums: Option<Gradients> = None;
         for _ in 0..probes {
@@ -194,51 +168,92 @@ impl Run<'_> {
             let signs = (0..unit.elem_count()).map(sign).collect();
             let signs = Tensor::from_vec(signs, unit.shape(), unit.device())?;
             let found = gates.gradients(&(&unit * signs)?.sum_all()?)?;
-            let squares = found.layers.into_iter().map(|one| one.mapv(|x| x * x / probes as f64));
-            match &mut sums {
-                None => sums = Some(Gradients { layers: squares.collect() }),
-                Some(all) => all.layers.iter_mut().zip(squares).for_each(|(sum, x)| *sum += &x),
-            }
+            add(&mut sums, found, |x| x * x / probes as f64);
         }
-        Ok(sums.unwrap_or(Gradients { layers: Vec::new() }))
+        Ok(sums.unwrap_or_default())
     }
 
-    /// A site of every layer, `[B,H,..]`.
-    fn kept(&self, batch: &Batch, site: Site) -> Result<Vec<Option<Array4<f32>>>> {
+    /// What `of` makes of a site of every layer, `[B,H,..]`.
+    fn kept(
+        &self,
+        sample: &Sample,
+        site: Site,
+        of: impl Fn(Stack, &Array4<f32>) -> Array2<f64>,
+    ) -> Result<Gradients> {
         let mut recorder = Recorder::new().keep(site, Keep::All);
-        self.model.forward(batch, &mut recorder, self.changes)?;
-        let trace = recorder.into_trace()?;
-        let config = self.model.config();
-        let layer = |layer| {
-            let Some(kept) = trace.get(config.stack(), layer, site) else { return Ok(None) };
+        sample.run(self.model, &mut recorder, self.changes)?;
+        let mut found = BTreeMap::new();
+        for (stack, layer, _, kept) in recorder.into_trace()?.iter() {
             let shape = kept.tensor.dims4()?;
             let values = kept.tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1::<f32>()?;
-            Array4::from_shape_vec(shape, values).map(Some).map_err(|error| Error::Array {
+            let values = Array4::from_shape_vec(shape, values).map_err(|error| Error::Array {
                 what: format!("{site:?} of layer {layer}"),
                 want: format!("{shape:?}"),
                 found: error.to_string(),
-            })
-        };
-        (0..config.layers()).map(layer).collect()
+            })?;
+            found.insert((stack, layer), of(stack, &values));
+        }
+        Ok(Gradients { layers: found })
     }
 
     fn confidence(&self, sample: &Sample) -> Result<Gradients> {
-        let probs = self.kept(&sample.batch, Site::Probs)?;
-        let typed = |at| sample.batch.mask[at] != 0 && sample.special.get(at) == Some(&false);
-        Ok(token_means(sample, &probs, typed, |probs, (example, head, token)| {
-            let row = probs.slice(s![example, head, token, ..]);
-            let keys = row.iter().enumerate().filter(|(key, _)| typed((example, *key)));
-            f64::from(keys.map(|(_, &p)| p).fold(0.0, f32::max))
-        }))
+        self.kept(sample, Site::Probs, |stack, probs| {
+            let typed = |(batch, special): (&Batch, &Array2<bool>), at| {
+                batch.mask[at] != 0 && special.get(at) == Some(&false)
+            };
+            let (queries, keys) = sides(sample, stack);
+            token_means(
+                probs,
+                |at| typed(queries, at),
+                |(example, head, token)| {
+                    let row = probs.slice(s![example, head, token, ..]);
+                    let seen =
+                        row.iter().enumerate().filter(|(key, _)| typed(keys, (example, *key)));
+                    f64::from(seen.map(|(_, &p)| p).fold(0.0, f32::max))
+                },
+            )
+        })
     }
 
     fn output_norm(&self, sample: &Sample) -> Result<Gradients> {
-        let outputs = self.kept(&sample.batch, Site::HeadOutput)?;
-        let real = |at| sample.batch.mask[at] != 0;
-        Ok(token_means(sample, &outputs, real, |outputs, (example, head, token)| {
-            let row = outputs.slice(s![example, head, token, ..]);
-            row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
-        }))
+        self.kept(sample, Site::HeadOutput, |stack, outputs| {
+            let ((queries, _), _) = sides(sample, stack);
+            token_means(
+                outputs,
+                |at| queries.mask[at] != 0,
+                |(example, head, token)| {
+                    let row = outputs.slice(s![example, head, token, ..]);
+                    row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+                },
+            )
+        })
+    }
+}
+
+/// Tokens that are queries of a stack and those that are its keys, with which of them are special.
+type Side<'a> = (&'a Batch, &'a Array2<bool>);
+
+fn sides(sample: &Sample, stack: Stack) -> (Side<'_>, Side<'_>) {
+    let read = (&sample.batch, &sample.special);
+    let last = sample.written.as_ref().map_or(read, |one| (&one.batch, &one.special));
+    match stack {
+        Stack::Encoder => (read, read),
+        Stack::Decoder => (last, last),
+        Stack::Cross => (last, read),
+    }
+}
+
+fn add(sums: &mut Option<Gradients>, found: Gradients, share: impl Fn(f64) -> f64) {
+    match sums {
+        None => {
+            let layers = found.layers.into_iter().map(|(at, one)| (at, one.mapv(&share)));
+            *sums = Some(Gradients { layers: layers.collect() });
+        }
+        Some(sums) => found.layers.into_iter().for_each(|(at, one)| {
+            if let Some(sum) = sums.layers.get_mut(&at) {
+                *sum += &one.mapv(&share);
+            }
+        }),
     }
 }
 
@@ -246,14 +261,14 @@ impl Run<'_> {
 /// `steps` points: over the heads of a layer the sum is what its attention changes of the loss.
 ///
 /// # Errors
-/// Those of [`Model::forward`] and [`Target::losses`].
+/// Those of [`Sample::run`] and [`Target::losses`].
 pub fn integrated(
     model: &Model,
     target: &Target,
-    batch: &Batch,
+    sample: &Sample,
     steps: usize,
 ) -> Result<Gradients> {
-    Run { model, changes: &[] }.integrated(target, batch, steps)
+    Run { model, changes: &[] }.integrated(target, sample, steps)
 }
 
 fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
@@ -279,23 +294,17 @@ fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
     Ok(target)
 }
 
-/// The mean of `of(layer, example, head, token)` over the tokens that `real` names.
+/// The mean of `of(example, head, token)` over the tokens that `real` names, `[B,H]`.
 fn token_means(
-    sample: &Sample,
-    layers: &[Option<Array4<f32>>],
+    values: &Array4<f32>,
     real: impl Fn((usize, usize)) -> bool,
-    of: impl Fn(&Array4<f32>, (usize, usize, usize)) -> f64,
-) -> Gradients {
-    let (b, t) = sample.batch.ids.dim();
-    let layer = |layer: &Option<Array4<f32>>| {
-        let Some(values) = layer else { return Array2::zeros((b, 0)) };
-        Array2::from_shape_fn((b, values.dim().1), |(example, head)| {
-            let tokens = (0..t).filter(|&token| real((example, token)));
-            let (sum, count) = tokens.fold((0.0, 0usize), |(sum, count), token| {
-                (sum + of(values, (example, head, token)), count + 1)
-            });
-            if count == 0 { 0.0 } else { sum / count as f64 }
-        })
-    };
-    Gradients { layers: layers.iter().map(layer).collect() }
+    of: impl Fn((usize, usize, usize)) -> f64,
+) -> Array2<f64> {
+    let (b, h, t, _) = values.dim();
+    Array2::from_shape_fn((b, h), |(example, head)| {
+        let tokens = (0..t).filter(|&token| real((example, token)));
+        let (sum, count) =
+            tokens.fold((0.0, 0usize), |(sum, n), token| (sum + of((example, head, token)), n + 1));
+        if count == 0 { 0.0 } else { sum / count as f64 }
+    })
 }

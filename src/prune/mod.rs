@@ -6,30 +6,24 @@
 //! reads or differentiates a run whose gates are 1.
 
 mod ablate;
-mod choose;
+mod budget;
 mod cut;
 mod gates;
 mod importance;
-mod labelled;
-mod measure;
 mod operations;
-mod paired;
 mod place;
-mod probe;
 mod scores;
+mod strategy;
 mod surgery;
-mod target;
+mod units;
 
 pub use ablate::{Off, ablate};
-pub use choose::{lowest, random_scores};
+pub use budget::{Budget, Quantity};
 pub use gates::{Gradients, gradients};
-pub use importance::{Sample, Score, importance, integrated};
-pub use labelled::{Item, Label, Labelled, Split};
-pub use measure::{Likeness, Outputs, cosines, likeness, outputs};
+pub use importance::{Score, importance, integrated};
 pub use operations::operations;
-pub use paired::{Effect, effect, holm};
-pub use place::{Removal, StackHead, heads_left};
-pub use probe::{Probe, STRENGTHS, Told, told};
-pub use scores::{HeadScore, by_layer, pearson, rank_correlation, spearman};
+pub use place::{Removal, StackHead, heads_left, off};
+pub use scores::{HeadScore, by_layer, rank_correlation};
+pub use strategy::{Chooser, Strategy};
 pub use surgery::{PruneOptions, Pruned, prune};
-pub use target::{Target, embedding, mask_some};
+pub use units::{lowest, random_scores};

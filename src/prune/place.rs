@@ -1,12 +1,13 @@
 //! Heads by stack, and lists of heads to remove.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use crate::config::{Config, Stack};
 use crate::error::{Error, Result};
 use crate::select::{Head, HeadChoice};
+use crate::trace::{Change, Intervention, Site};
 
 /// One head of one stack: `L3H1`, `decoder:L3H1` or `cross:L3H1` in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -65,8 +66,8 @@ impl FromStr for Removal {
 
 /// `{"5": [0, 3], "8": [10]}` → `5:0,3;8:10`.
 fn from_json(text: &str) -> Result<HeadChoice> {
-    let layers: std::collections::BTreeMap<String, Vec<usize>> = serde_json::from_str(text)
-        .map_err(|_| Error::Usage {
+    let layers: BTreeMap<String, Vec<usize>> =
+        serde_json::from_str(text).map_err(|_| Error::Usage {
             flag: "head list".into(),
             want: "an object of layers with lists of heads, such as {\"5\": [0, 3]}".into(),
             found: text.into(),
@@ -129,6 +130,41 @@ pub fn heads_left(config: &Config) -> BTreeSet<StackHead> {
         })
     };
     stacks(config).flat_map(of).collect()
+}
+
+/// The sizes of a model without these heads.
+pub(super) fn without(config: &Config, gone: &BTreeSet<StackHead>) -> Config {
+    let mut config = config.clone();
+    let thin = |stack: Stack, layers: &mut Vec<Vec<usize>>| {
+        for (layer, heads) in layers.iter_mut().enumerate() {
+            heads.retain(|&head| !gone.contains(&StackHead { stack, head: Head { layer, head } }));
+        }
+    };
+    let stack = config.stack();
+    thin(stack, &mut config.heads);
+    let last = config.decoder.as_deref_mut();
+    if let Some(decoder) = last {
+        thin(Stack::Decoder, &mut decoder.heads);
+        thin(Stack::Cross, &mut decoder.cross_heads);
+    }
+    config
+}
+
+/// Gates of 0 for these heads: they count as cut out of the weights.
+pub fn off(heads: &BTreeSet<StackHead>) -> Vec<Intervention> {
+    let mut layers: BTreeMap<(Stack, usize), Vec<usize>> = BTreeMap::new();
+    for one in heads {
+        layers.entry((one.stack, one.head.layer)).or_default().push(one.head.head);
+    }
+    let gate = |((stack, layer), heads): ((Stack, usize), Vec<usize>)| Intervention {
+        stack,
+        site: Site::Context,
+        layers: Some(vec![layer]),
+        heads: Some(heads),
+        positions: None,
+        change: Change::Zero,
+    };
+    layers.into_iter().map(gate).collect()
 }
 
 #[cfg(test)]

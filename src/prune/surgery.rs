@@ -1,5 +1,6 @@
 //! Heads out of the weights, into a checkpoint that loads again.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -69,29 +70,16 @@ pub fn prune(
     remove: &BTreeSet<StackHead>,
     options: &PruneOptions,
 ) -> Result<Pruned> {
-    let checkpoint = Checkpoint::open(files)?;
-    let bytes = export::config(files, &checkpoint, None)?;
-    let path = match (&files.config, checkpoint.config()) {
-        (Some(asset), _) => asset.path(),
-        (None, found) => found.map_or(checkpoint.path(), |(path, _)| path),
-    };
-    let fields = Fields::parse(path, &bytes)?;
-    let family = match fields.text("model_type")? {
-        Some(model_type) => family::of(&fields, &model_type)?,
-        None => family::infer(checkpoint.path(), checkpoint.names())?,
-    };
-    let config = (family.read)(&fields)?;
+    let source = Source::open(files)?;
+    let Source { checkpoint, config, .. } = &source;
     let mut notes = [files.notes.as_slice(), checkpoint.notes()].concat();
-    let gone = whole(&config, remove, &mut notes)?;
-    check(&config, &gone, options)?;
-    let cuts = Cuts { config: &config, family, gone: &gone };
+    let gone = whole(config, remove, &mut notes)?;
+    check(config, &gone, options)?;
     let too_large = Mutex::default();
-    let parts = cut_all(&checkpoint, &cuts, &too_large)?;
-    let text = described(&bytes, &config, family, &gone, fields.path())?;
+    let parts = source.cut(&gone, &too_large)?;
+    let text = described(&source, &gone)?;
 
-    let size = |parts: &[(&str, Cut<'_>)]| parts.iter().map(|(_, cut)| cut.count()).sum();
-    let before = checkpoint.tensors().map(|(_, one, _)| one.shape.iter().product::<usize>()).sum();
-    let parameters = (before, size(&parts));
+    let parameters = (source.count(), count(&parts));
     let stored = checkpoint.tensors().map(|(.., bytes)| bytes.len() as u64).sum();
     let (names, written, ()) =
         export::write_folder(files, out, &text, options.force, |path, shown| {
@@ -101,7 +89,7 @@ pub fn prune(
                 .map_err(|why| Error::Output { path: shown.into(), why: why.to_string() })
         })?;
     let all: usize =
-        stacks(&config).filter_map(|stack| left(&config, stack)).flatten().map(Vec::len).sum();
+        stacks(config).filter_map(|stack| left(config, stack)).flatten().map(Vec::len).sum();
     Ok(Pruned {
         folder: out.to_path_buf(),
         files: names,
@@ -111,6 +99,88 @@ pub fn prune(
         bytes: (written, stored),
         notes,
     })
+}
+
+/// A checkpoint with its configuration, before anything is cut.
+struct Source {
+    checkpoint: Checkpoint,
+    bytes: Cow<'static, [u8]>,
+    /// The configuration's file, or the one that it is in.
+    path: PathBuf,
+    family: &'static Family,
+    config: Config,
+}
+
+impl Source {
+    fn open(files: &ModelFiles) -> Result<Self> {
+        let checkpoint = Checkpoint::open(files)?;
+        let bytes = export::config(files, &checkpoint, None)?;
+        let path = match (&files.config, checkpoint.config()) {
+            (Some(asset), _) => asset.path(),
+            (None, found) => found.map_or(checkpoint.path(), |(path, _)| path),
+        };
+        let path = path.to_path_buf();
+        let fields = Fields::parse(&path, &bytes)?;
+        let family = match fields.text("model_type")? {
+            Some(model_type) => family::of(&fields, &model_type)?,
+            None => family::infer(checkpoint.path(), checkpoint.names())?,
+        };
+        let config = (family.read)(&fields)?;
+        Ok(Self { checkpoint, bytes, path, family, config })
+    }
+
+    /// Numbers in all tensors.
+    fn count(&self) -> usize {
+        self.checkpoint.tensors().map(|(_, one, _)| one.shape.iter().product::<usize>()).sum()
+    }
+
+    /// Every tensor with what is cut out of it.
+    fn cut<'a>(
+        &'a self,
+        gone: &BTreeSet<StackHead>,
+        too_large: &'a Mutex<Option<String>>,
+    ) -> Result<Vec<(&'a str, Cut<'a>)>> {
+        let Self { checkpoint, family, config, .. } = self;
+        let cuts = Cuts { config, family, gone };
+        let mut cut: BTreeSet<(Stack, usize)> = BTreeSet::new();
+        let mut parts = Vec::new();
+        for (name, tensor, bytes) in checkpoint.tensors() {
+            let plan = cuts.plan(name);
+            if let Some(plan) = &plan {
+                cut.insert((plan.stack, plan.block));
+            }
+            let whole = export::plain(tensor, bytes, too_large);
+            parts.push((name, Cut::new(whole, plan, checkpoint.path())?));
+        }
+        let lacking = gone.iter().find(|one| {
+            let block = config.of(one.stack).shared[one.head.layer];
+            !cut.contains(&(one.stack, block))
+        });
+        match lacking {
+            None => Ok(parts),
+            Some(one) => {
+                let why = format!("holds no weights of {one}, which is to be removed");
+                Err(Error::checkpoint(checkpoint.path(), why))
+            }
+        }
+    }
+}
+
+fn count(parts: &[(&str, Cut<'_>)]) -> usize {
+    parts.iter().map(|(_, cut)| cut.count()).sum()
+}
+
+/// Numbers in all tensors of a checkpoint, before and after these heads are cut out; layers may lose
+/// all of theirs. Nothing is written.
+pub(super) fn parameters(
+    files: &ModelFiles,
+    remove: &BTreeSet<StackHead>,
+) -> Result<(usize, usize)> {
+    let source = Source::open(files)?;
+    let gone = whole(&source.config, remove, &mut Vec::new())?;
+    let too_large = Mutex::default();
+    let after = count(&source.cut(&gone, &too_large)?);
+    Ok((source.count(), after))
 }
 
 /// The heads that go of those that are there: with them those of all layers of a shared block.
@@ -188,35 +258,6 @@ fn check(config: &Config, gone: &BTreeSet<StackHead>, options: &PruneOptions) ->
     Ok(())
 }
 
-/// Every tensor with what is cut out of it.
-fn cut_all<'a>(
-    checkpoint: &'a Checkpoint,
-    cuts: &Cuts<'_>,
-    too_large: &'a Mutex<Option<String>>,
-) -> Result<Vec<(&'a str, Cut<'a>)>> {
-    let mut cut: BTreeSet<(Stack, usize)> = BTreeSet::new();
-    let mut parts = Vec::new();
-    for (name, tensor, bytes) in checkpoint.tensors() {
-        let plan = cuts.plan(name);
-        if let Some(plan) = &plan {
-            cut.insert((plan.stack, plan.block));
-        }
-        let whole = export::plain(tensor, bytes, too_large);
-        parts.push((name, Cut::new(whole, plan, checkpoint.path())?));
-    }
-    let lacking = cuts.gone.iter().find(|one| {
-        let block = cuts.config.of(one.stack).shared[one.head.layer];
-        !cut.contains(&(one.stack, block))
-    });
-    match lacking {
-        None => Ok(parts),
-        Some(one) => {
-            let why = format!("holds no weights of {one}, which is to be removed");
-            Err(Error::checkpoint(checkpoint.path(), why))
-        }
-    }
-}
-
 /// Keys under which the removed heads of a stack are named.
 fn key(config: &Config, stack: Stack) -> &'static str {
     match (stack, &config.decoder) {
@@ -227,13 +268,8 @@ fn key(config: &Config, stack: Stack) -> &'static str {
 }
 
 /// The configuration with the heads that went, in every stack.
-fn described(
-    bytes: &[u8],
-    config: &Config,
-    family: &Family,
-    gone: &BTreeSet<StackHead>,
-    path: &Path,
-) -> Result<Vec<u8>> {
+fn described(source: &Source, gone: &BTreeSet<StackHead>) -> Result<Vec<u8>> {
+    let Source { bytes, config, family, path, .. } = source;
     let broken = |why: serde_json::Error| Error::checkpoint(path, why.to_string());
     let mut text: Map<String, Value> = serde_json::from_slice(bytes).map_err(broken)?;
     // always in one order, so that the order of prunings leaves no trace

@@ -1,17 +1,20 @@
 //! `attnviz ablate`: what the model loses without each head.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use attnviz::output::prove_writable;
 use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
-use attnviz::prune::{Effect, HeadScore, Off, Outputs, ablate, cosines, effect, holm};
-use attnviz::{Error, Head, Model, Result};
+use attnviz::prune::{HeadScore, Off, StackHead, ablate, heads_left};
+use attnviz::task::{Effect, Outputs, cosines, effect, holm};
+use attnviz::{Error, Model, Result, Stack};
 use ndarray::Array2;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::args::AblateArgs;
 use super::console::{Console, one_line};
-use super::prune::texts::{Loss, Texts, number, table, texts};
+use super::prune::table::{label, number, place, stack_name, table};
+use super::prune::texts::{Loss, Texts, texts};
 use super::report::{header, many};
 use super::session;
 
@@ -22,7 +25,7 @@ const LISTED: usize = 5;
 
 /// What one head's set does.
 struct Found {
-    head: Head,
+    head: StackHead,
     effect: Effect,
     /// Holm-adjusted; of losses that may fall as well as rise.
     p: Option<f64>,
@@ -37,10 +40,12 @@ impl Found {
 pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
     let format = args.out.as_deref().map(format_of).transpose()?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
-    let read = texts(&args.texts, args.text.as_deref(), &model, &args.run, console)?;
+    let around = (&model, &args.run, console);
+    let read = texts(&args.texts, args.text.as_deref(), false, around)?;
     let off = Off::NAMES.iter().find(|(name, _)| *name == args.off).map_or(Off::Zero, |n| n.1);
-    let heads = heads(&model);
-    let sets: Vec<Vec<Head>> = heads.iter().map(|&head| set(head, &heads, &args.sets)).collect();
+    let heads = heads(&model, &read);
+    let sets: Vec<Vec<StackHead>> =
+        heads.iter().map(|&head| set(head, &heads, &args.sets)).collect();
     let bar = console.bar((read.samples.len() * (sets.len() + 1)) as u64, "runs");
     let divergence = read.loss == Some(Loss::Logits);
     let outputs = ablate(&model, &read.samples, off, &sets, divergence, || bar.inc(1))?;
@@ -51,7 +56,10 @@ pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
     }
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => as_json(args, &model, &read, &found),
-        (_, true) => found.iter().map(|f| format!("{}\t{}\n", f.head, f.effect.mean)).collect(),
+        (_, true) => found
+            .iter()
+            .map(|one| format!("{}\t{}\n", label(model.config(), one.head), one.effect.mean))
+            .collect(),
         _ => as_text(args, &model, &read, &found),
     });
     Ok(if read.bad > 0 { 5 } else { 0 })
@@ -67,16 +75,22 @@ fn format_of(path: &Path) -> Result<Format> {
     })
 }
 
-fn heads(model: &Model) -> Vec<Head> {
-    let layers = model.config().heads.iter().enumerate();
-    layers.flat_map(|(layer, heads)| heads.iter().map(move |&head| Head { layer, head })).collect()
+/// The heads of the stacks that run.
+fn heads(model: &Model, read: &Texts) -> Vec<StackHead> {
+    let config = model.config();
+    let whole = read.samples.iter().any(|sample| sample.written.is_some());
+    let runs = |one: &StackHead| whole || one.stack == config.stack();
+    heads_left(config).into_iter().filter(runs).collect()
 }
 
 /// The heads that are off for one head's row of the table.
-fn set(head: Head, all: &[Head], sets: &str) -> Vec<Head> {
+fn set(head: StackHead, all: &[StackHead], sets: &str) -> Vec<StackHead> {
     let others = all.iter().copied().filter(|&other| other != head);
     match sets {
-        "layer-others" => others.filter(|other| other.layer == head.layer).collect(),
+        "layer-others" => {
+            let layer = |one: StackHead| (one.stack, one.head.layer);
+            others.filter(|&other| layer(other) == layer(head)).collect()
+        }
         "all-others" => others.collect(),
         _ => vec![head],
     }
@@ -86,16 +100,16 @@ fn set(head: Head, all: &[Head], sets: &str) -> Vec<Head> {
 fn effects(
     args: &AblateArgs,
     read: &Texts,
-    heads: &[Head],
+    heads: &[StackHead],
     outputs: &[Outputs],
 ) -> Result<Vec<Found>> {
     let Some((unpruned, changed)) = outputs.split_first() else { return Ok(Vec::new()) };
-    let signed = matches!(read.loss, Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes));
+    let signed = read.loss.is_some_and(Loss::signed);
     let mut found = Vec::new();
     for (&head, changed) in heads.iter().zip(changed) {
         let differences: Vec<f64> = match read.loss {
             Some(Loss::Logits) => changed.divergences.clone(),
-            Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes) => {
+            Some(loss) if loss.signed() => {
                 changed.losses.iter().zip(&unpruned.losses).map(|(a, b)| a - b).collect()
             }
             _ => cosines(unpruned, changed)?.into_iter().map(|cosine| 1.0 - cosine).collect(),
@@ -117,6 +131,7 @@ fn what(read: &Texts) -> &'static str {
         Some(Loss::MaskedLm) => "rise of the masked-LM loss",
         Some(Loss::CausalLm) => "rise of the causal-LM loss",
         Some(Loss::Logits) => "divergence from the unpruned logits, in nats",
+        Some(Loss::Seq2SeqLm) => "rise of the loss of the text to write",
         Some(Loss::Classes) => "rise of the cross entropy of the classes",
         _ => "1 - cosine to the unpruned embedding",
     }
@@ -134,9 +149,13 @@ fn off(args: &AblateArgs) -> String {
 fn as_json(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> String {
     let heads = found.iter().map(|one| {
         let own = &one.effect;
-        json!({ "head": one.head.to_string(), "layer": one.head.layer, "number": one.head.head,
-                "mean": own.mean, "interval": own.interval, "size": own.size,
-                "p": one.p.map(|_| own.p), "p_holm": one.p })
+        let mut keys = place(model.config(), one.head);
+        keys.insert("mean".into(), own.mean.into());
+        keys.insert("interval".into(), json!(own.interval));
+        keys.insert("size".into(), own.size.into());
+        keys.insert("p".into(), json!(one.p.map(|_| own.p)));
+        keys.insert("p_holm".into(), json!(one.p));
+        Value::Object(keys)
     });
     let all = json!({
         "model": model.report().name,
@@ -157,15 +176,15 @@ fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
     text += &format!("{texts}, {tokens}; {}: {}\n\n", off(args), what(read));
     let score = |one: &Found| HeadScore { head: one.head, score: one.effect.mean };
     let scores: Vec<HeadScore> = found.iter().map(score).collect();
-    let heads = model.config().head_counts.iter().max().copied().unwrap_or(0);
-    text += &table(&scores, heads, |i| found[i].marked());
+    text += &table(&scores, model.config(), |i| found[i].marked());
     let mut order: Vec<&Found> = found.iter().collect();
     order.sort_by(|a, b| b.effect.mean.total_cmp(&a.effect.mean));
     let line = |one: &&Found| {
         let (low, high) = one.effect.interval;
         let p = one.p.map(|p| format!(", p {p:.3} (Holm)")).unwrap_or_default();
         let (mean, low, high) = (number(one.effect.mean), number(low), number(high));
-        format!("  {} {mean} [{low}, {high}]{p}\n", one.head)
+        let head = label(model.config(), one.head);
+        format!("  {head} {mean} [{low}, {high}]{p}\n")
     };
     text += "\nmost, with 95 % intervals over the texts\n";
     text.extend(order.iter().take(LISTED).map(line));
@@ -192,21 +211,36 @@ fn picture(
     engine: &TextEngine,
 ) -> Result<()> {
     let config = model.config();
-    let columns = config.head_counts.iter().max().copied().unwrap_or(0);
-    let mut values = Array2::from_elem((config.layers(), columns), f32::NAN);
+    // the stacks of an encoder-decoder one under another
+    let rows: Vec<(Stack, usize)> = found
+        .iter()
+        .map(|one| one.head.stack)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .flat_map(|stack| (0..config.of(stack).layers()).map(move |layer| (stack, layer)))
+        .collect();
+    let most = |&(stack, _): &(Stack, usize)| config.of(stack).head_counts.iter().max().copied();
+    let columns = rows.iter().filter_map(most).max().unwrap_or(0);
+    let mut values = Array2::from_elem((rows.len(), columns), f32::NAN);
     for one in found {
-        values[(one.head.layer, one.head.head)] = one.effect.mean as f32;
+        let row = rows.iter().position(|&row| row == (one.head.stack, one.head.head.layer));
+        if let Some(cell) = row.and_then(|row| values.get_mut((row, one.head.head.head))) {
+            *cell = one.effect.mean as f32;
+        }
     }
-    let names = |letter: char, count: usize| (0..count).map(|i| format!("{letter}{i}")).collect();
+    let name = |&(stack, layer): &(Stack, usize)| match config.decoder {
+        Some(_) => format!("{} L{layer}", stack_name(stack)),
+        None => format!("L{layer}"),
+    };
     let title = format!("{}: {}", model.report().name, off(args));
-    let (rows, columns) = (names('L', config.layers()), names('H', columns));
-    let mut view = View::new(title, rows, columns, values)?;
+    let columns = (0..columns).map(|head| format!("H{head}")).collect();
+    let mut view = View::new(title, rows.iter().map(name).collect(), columns, values)?;
     view.row_caption = "layer".into();
     view.column_caption = "head".into();
     view.legend = vec![what(read).into()];
     view.notes = vec![format!("Mean over {}.", many(read.count, "text"))];
     let marked: Vec<String> =
-        found.iter().filter(|one| one.marked()).map(|one| one.head.to_string()).collect();
+        found.iter().filter(|one| one.marked()).map(|one| label(config, one.head)).collect();
     if !marked.is_empty() {
         view.notes.push(format!("p below 0.05 after Holm: {}.", marked.join(", ")));
     }

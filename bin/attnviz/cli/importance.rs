@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::args::ImportanceArgs;
 use super::console::Console;
-use super::prune::texts::{Texts, number, score, table, texts};
-use super::report::{header, many};
+use super::prune::table::{label, number, place, table};
+use super::prune::texts::{Texts, score, texts};
+use super::report::{header, many, wrapped};
 use super::session;
 
 /// How many heads are listed at either end.
@@ -15,7 +16,8 @@ const LISTED: usize = 5;
 
 pub fn run(args: &ImportanceArgs, console: &Console) -> Result<u8> {
     let (model, _) = session::open(&args.model, &args.run, console)?;
-    let read = texts(&args.texts, args.text.as_deref(), &model, &args.run, console)?;
+    let around = (&model, &args.run, console);
+    let read = texts(&args.texts, args.text.as_deref(), false, around)?;
     let names: Vec<Option<&str>> = match args.score.is_empty() {
         true => vec![None],
         false => args.score.iter().map(|name| Some(name.as_str())).collect(),
@@ -29,25 +31,22 @@ pub fn run(args: &ImportanceArgs, console: &Console) -> Result<u8> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if model.config().decoder.is_some() {
-        console.note("the encoder's heads alone are scored");
-    }
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => format!("{:#}\n", as_json(args, &model, &read, &found)),
-        (_, true) => ranked(&found),
+        (_, true) => ranked(&model, &found),
         _ => as_text(args, &model, &read, &found),
     });
     Ok(if read.bad > 0 { 5 } else { 0 })
 }
 
 /// From the least to the most, a head per line with all its scores; by the first of them.
-fn ranked(found: &[(&str, Vec<HeadScore>)]) -> String {
+fn ranked(model: &Model, found: &[(&str, Vec<HeadScore>)]) -> String {
     let Some((_, first)) = found.first() else { return String::new() };
     let mut order: Vec<usize> = (0..first.len()).collect();
     order.sort_by(|&a, &b| first[a].score.total_cmp(&first[b].score));
     let line = |i: usize| {
         let scores: Vec<String> = found.iter().map(|(_, s)| s[i].score.to_string()).collect();
-        format!("{}\t{}\n", first[i].head, scores.join("\t"))
+        format!("{}\t{}\n", label(model.config(), first[i].head), scores.join("\t"))
     };
     order.into_iter().map(line).collect()
 }
@@ -69,8 +68,9 @@ fn as_json(
 ) -> Value {
     let scores = found.iter().map(|(name, scores)| {
         let heads = scores.iter().map(|one| {
-            json!({ "head": one.head.to_string(), "layer": one.head.layer,
-                    "number": one.head.head, "score": one.score })
+            let mut keys = place(model.config(), one.head);
+            keys.insert("score".into(), one.score.into());
+            Value::Object(keys)
         });
         json!({ "score": name, "by_layer": args.scoring.by_layer,
                 "heads": heads.collect::<Vec<_>>() })
@@ -98,16 +98,18 @@ fn as_text(
     let loss = read.loss.map(|loss| format!("; {}", loss.name())).unwrap_or_default();
     let (texts, tokens) = (many(read.count, "text"), many(read.tokens, "token"));
     text += &format!("{texts}, {tokens}{loss}\n");
-    let heads = model.config().head_counts.iter().max().copied().unwrap_or(0);
     for (name, scores) in found {
         let kind = if args.scoring.by_layer { ", by layer" } else { "" };
-        text += &format!("\n{name}{kind}\n{}", table(scores, heads, |_| false));
+        text += &format!("\n{name}{kind}\n{}", table(scores, model.config(), |_| false));
         let mut order: Vec<&HeadScore> = scores.iter().collect();
         order.sort_by(|a, b| a.score.total_cmp(&b.score));
-        let named = |one: &&HeadScore| format!("{} {}", one.head, number(one.score));
-        let least: Vec<String> = order.iter().take(LISTED).map(named).collect();
-        let most: Vec<String> = order.iter().rev().take(LISTED).map(named).collect();
-        text += &format!("least: {}\nmost:  {}\n", least.join(", "), most.join(", "));
+        let named = |(i, one): (usize, &&HeadScore)| {
+            let comma = if i + 1 < order.len().min(LISTED) { "," } else { "" };
+            format!("{} {}{comma}", label(model.config(), one.head), number(one.score))
+        };
+        let least = order.iter().take(LISTED).enumerate().map(named);
+        let most = order.iter().rev().take(LISTED).enumerate().map(named);
+        text += &(wrapped("least: ", least) + &wrapped("most:  ", most));
     }
     let pairs = correlations(found);
     if !pairs.is_empty() {

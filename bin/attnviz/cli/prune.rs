@@ -1,19 +1,18 @@
 //! `attnviz prune`: a checkpoint without the heads that are named or that matter least.
 
-pub mod labelled;
+mod chosen;
+mod labelled;
+pub mod table;
 pub mod texts;
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use attnviz::export::prove_folder;
 use attnviz::hub::{HubEnv, ModelRequest, resolve};
-use attnviz::prune::{
-    HeadScore, Likeness, PruneOptions, Pruned, StackHead, by_layer, importance, likeness, lowest,
-    outputs, prune, random_scores,
-};
+use attnviz::prune::{PruneOptions, Pruned, StackHead, Strategy, prune};
+use attnviz::task::{Likeness, Split, likeness, outputs};
 use attnviz::tokens::Batch;
-use attnviz::{Error, Intervention, LoadOptions, Model, Recorder, Result};
+use attnviz::{Error, LoadOptions, Model, Recorder, Result};
 use ndarray::Array2;
 use serde_json::json;
 
@@ -21,8 +20,10 @@ use super::args::PruneArgs;
 use super::console::{Console, one_line};
 use super::report::many;
 use super::session;
+use chosen::{By, chosen, strategy};
 use labelled::Report;
-use texts::{Texts, number, score, texts};
+use table::number;
+use texts::{Texts, texts};
 
 /// Neighbours whose staying is counted.
 const NEIGHBOURS: usize = 10;
@@ -33,7 +34,7 @@ const TOKENS: usize = 32;
 /// Everything there is to report.
 struct Found {
     pruned: Pruned,
-    chosen_by: Option<&'static str>,
+    chosen_by: Option<By>,
     likeness: Option<Likeness>,
     labelled: Option<Report>,
     texts: usize,
@@ -50,13 +51,17 @@ pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
     }
     prove_folder(&args.out, args.force)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
-    let needs = args.fraction.is_some() && args.score.as_deref() != Some("random");
+    let strategy = strategy(args)?;
+    let needs = args.fraction.is_some() && !matches!(strategy, Strategy::Random { .. });
     let read = match needs || args.texts.file.is_some() || args.texts.data.is_some() {
-        true => Some(texts(&args.texts, None, &model, &args.run, console)?),
+        true => Some(texts(&args.texts, None, true, (&model, &args.run, console))?),
         false => None,
     };
     let (remove, chosen_by) = match args.fraction {
-        Some(fraction) => chosen(args, fraction, &model, read.as_ref(), console)?,
+        Some(fraction) => {
+            let (heads, by) = chosen(args, &strategy, fraction, &model, read.as_ref(), console)?;
+            (heads, Some(by))
+        }
         None => {
             let lists = args.remove.iter().map(|list| list.resolve(model.config()));
             (lists.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect(), None)
@@ -77,52 +82,13 @@ pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
     Ok(if read.is_some_and(|read| read.bad > 0) { 5 } else { 0 })
 }
 
-/// The heads of the lowest scores, in one round or in several.
-fn chosen(
-    args: &PruneArgs,
-    fraction: f64,
-    model: &Model,
-    read: Option<&Texts>,
-    console: &Console,
-) -> Result<(BTreeSet<StackHead>, Option<&'static str>)> {
-    let (config, empty) = (model.config(), args.allow_empty_layers);
-    if config.decoder.is_some() {
-        console.note("the encoder's heads alone are scored; the decoder keeps all of its own");
-    }
-    let Some(read) = read.filter(|_| args.score.as_deref() != Some("random")) else {
-        let scores = random_scores(config, args.texts.seed);
-        return Ok((lowest(&scores, config, fraction, empty, &BTreeSet::new()), Some("random")));
-    };
-    let score = score(args.score.as_deref(), &args.scoring, args.texts.seed, read.loss);
-    let all: usize = config.head_counts.iter().sum();
-    let before = 1.0 - config.heads.iter().map(Vec::len).sum::<usize>() as f64 / all as f64;
-    let mut off = BTreeSet::new();
-    let bar = console.bar(args.rounds.into(), "rounds");
-    for round in 1..=args.rounds {
-        let gates: Vec<Intervention> = off
-            .iter()
-            .map(|one: &StackHead| Intervention::gate(one.stack, one.head, 0.0))
-            .collect();
-        let mut scores: Vec<HeadScore> = importance(model, score, &read.samples, &gates)?;
-        if args.scoring.by_layer {
-            scores = by_layer(&scores);
-        }
-        let way = f64::from(round) / f64::from(args.rounds);
-        let share = before + (fraction - before).max(0.0) * way;
-        off = lowest(&scores, config, share, empty, &off);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok((off, Some(score.name())))
-}
-
 /// Holds what was written against what it came from.
 fn measured(
     args: &PruneArgs,
     model: &Model,
     pruned: Pruned,
     read: Option<&Texts>,
-    chosen_by: Option<&'static str>,
+    chosen_by: Option<By>,
 ) -> Result<Found> {
     let mut found =
         Found { pruned, chosen_by, likeness: None, labelled: None, texts: 0, latency: Vec::new() };
@@ -134,13 +100,14 @@ fn measured(
     let options = LoadOptions { task: session::task(&args.model)?, device: model.device().clone() };
     let after = Model::open(&resolve(&request, &HubEnv::from_env(), &())?, &options)?;
     if let Some(read) = read {
-        let unpruned = outputs(model, &read.samples, &[], &[])?;
-        let changed = outputs(&after, &read.samples, &[], &[])?;
+        let unpruned = outputs(model, read.test(), &[], &[])?;
+        let changed = outputs(&after, read.test(), &[], &[])?;
         found.likeness = Some(likeness(&unpruned, &changed, NEIGHBOURS)?);
-        found.texts = read.count;
+        found.texts = unpruned.embeddings.nrows();
         if let Some(set) = &read.set {
-            let (before, after) = (set.reached(model)?, set.reached(&after)?);
-            found.labelled = Some(set.report(&before, &after, args.texts.seed));
+            let before = set.reached(model, &[], Split::Test)?;
+            let after = set.reached(&after, &[], Split::Test)?;
+            found.labelled = Some(Report::new(set, &before, &after, args.texts.seed));
         }
     }
     if args.latency {
@@ -177,7 +144,8 @@ fn as_json(found: &Found) -> String {
     let all = json!({
         "folder": found.pruned.folder,
         "files": found.pruned.files,
-        "chosen_by": found.chosen_by,
+        "chosen_by": found.chosen_by.as_ref().map(|by| by.name),
+        "strategy": found.chosen_by.as_ref().map(|by| by.strategy.name()),
         "removed": names,
         "left": found.pruned.left,
         "parameters": { "before": found.pruned.parameters.0, "after": found.pruned.parameters.1 },
@@ -195,7 +163,7 @@ fn as_text(found: &Found) -> String {
     let pruned = &found.pruned;
     let path = one_line(&pruned.folder.display().to_string());
     let names: Vec<String> = pruned.removed.iter().map(StackHead::to_string).collect();
-    let by = found.chosen_by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let by = found.chosen_by.as_ref().map(|by| format!(" by {}", by.text())).unwrap_or_default();
     let removed = many(names.len(), "head");
     let mut text = format!("{path}: {removed} removed{by}, {} left\n", pruned.left);
     if !names.is_empty() {

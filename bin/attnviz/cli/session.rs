@@ -3,7 +3,7 @@
 use attnviz::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use attnviz::picture::TextEngine;
 use attnviz::tokens::{Encoding, Input, Limit};
-use attnviz::{Config, Error, Indices, LoadOptions, Model, Result, Task};
+use attnviz::{Error, Indices, LoadOptions, Model, Result, Task};
 use candle_core::Device;
 
 use super::args::{Given, InputArgs, ModelArgs, RunArgs};
@@ -91,18 +91,12 @@ pub fn input(args: &InputArgs) -> Result<Input> {
 
 /// Tokens of an input, held against what the model takes.
 pub fn encode(model: &Model, input: &Input, run: &RunArgs) -> Result<Encoding> {
-    let tokenizer = model.tokenizer()?;
-    let mut encoding = tokenizer.encode(input, &limit(model.config(), run))?;
-    encoding.limit_types(model.config().type_vocab_size);
-    encoding.check_ids(model.config().vocab_size)?;
-    Ok(encoding)
+    attnviz::task::encode(model, input, &limit(run))
 }
 
-/// Most tokens that a stack takes, or fewer.
-fn limit(config: &Config, run: &RunArgs) -> Limit {
-    let most = config.max_positions;
-    let max = run.max_length.map_or(most, |asked| most.min(asked as usize));
-    Limit { max: Some(max), truncate: run.truncate }
+/// What the command line says of lengths.
+pub fn limit(run: &RunArgs) -> Limit {
+    Limit { max: run.max_length.map(|asked| asked as usize), truncate: run.truncate }
 }
 
 /// Tokens of the command line's text, in the words and with the global tokens that it asks for.
@@ -149,22 +143,12 @@ fn global(model: &Model, list: &Given<Indices>, tokens: usize) -> Result<Vec<usi
 /// What the decoder of an encoder-decoder reads of a text that it is to have written.
 pub fn encode_target(model: &Model, text: Option<&str>, run: &RunArgs) -> Result<Option<Encoding>> {
     let Some(text) = text else { return Ok(None) };
-    let Some(decoder) = &model.config().decoder else {
+    if model.config().decoder.is_none() {
         let (flag, found) = ("--target".into(), text.into());
         let want = "no text, for the model has no decoder beside an encoder".into();
         return Err(Error::Usage { flag, want, found });
-    };
-    let Some(start) = decoder.generation.start else {
-        let why = "the configuration names no token that a decoder starts from \
-                   (decoder_start_token_id)";
-        return Err(Error::Checkpoint {
-            path: model.report().name.clone().into(),
-            why: why.into(),
-        });
-    };
-    let encoding = model.tokenizer()?.encode_target(text, start, &limit(decoder, run))?;
-    encoding.check_ids(decoder.vocab_size)?;
-    Ok(Some(encoding))
+    }
+    attnviz::task::encode_written(model, text, &limit(run)).map(|(read, _)| Some(read))
 }
 
 /// What a person should know about the tokens of a text.

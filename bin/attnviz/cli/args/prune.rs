@@ -10,7 +10,8 @@ use super::{ModelArgs, RunArgs, TalkArgs};
 
 pub const SCORES: [&str; 6] =
     ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm"];
-pub const LOSSES: [&str; 4] = ["masked-lm", "causal-lm", "embedding", "logits"];
+pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
+pub const STRATEGIES: [&str; 4] = ["one-shot", "iterative", "greedy", "random"];
 
 pub const SCORE_NOTES: &str = "\
 Scores, each the mean over all texts; g is a head's gate, L the loss of a text:
@@ -24,10 +25,16 @@ Scores, each the mean over all texts; g is a head's gate, L the loss of a text:
 Losses:
   masked-lm    tokens that are masked for it; the default of a masked language model
   causal-lm    the next token; the default of a causal one
+  seq2seq-lm   the next token of the text to write, text_b of a pair or else the text
+               itself; the default of a model that reads and writes
   embedding    1 - cosine to the unpruned model's own embedding, for integrated and ablate
   logits       divergence from the unpruned model's own distribution, likewise";
 
 pub const PRUNE_NOTES: &str = "\
+Scores are made on the part of a labelled set for training, choices by its part for
+validation, reports on its part for tests; of texts in a file three, one and one of each
+five in their order.
+
 Lists of heads: L3H1,L5H2 or 5:0,3;8:10 or 0,7 (of each layer) or {\"5\": [0, 3]}; before
 a list of an encoder-decoder encoder:, decoder: or cross:, as in --remove decoder:L0H1.
 Layers that share a block (ALBERT) lose a head together; heads that share keys and
@@ -118,10 +125,15 @@ pub struct PruneArgs {
     #[arg(long, value_name = "SCORE")]
     #[arg(value_parser = PossibleValuesParser::new(SCORES.into_iter().chain(["random"])))]
     pub score: Option<String>,
-    /// Score again after each of N equal parts of the way
-    #[arg(long, value_name = "N", default_value = "1", requires = "fraction")]
+    /// How heads are found: by one score, by a score that is made again in rounds, one by one by
+    /// what the model loses on other texts (greedy, slow), or at random
+    #[arg(long, value_name = "NAME", requires = "fraction")]
+    #[arg(value_parser = PossibleValuesParser::new(STRATEGIES))]
+    pub strategy: Option<String>,
+    /// Score again after each of N equal parts of the way; 5 if not given with iterative
+    #[arg(long, value_name = "N", requires = "fraction")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub rounds: u16,
+    pub rounds: Option<u16>,
     #[command(flatten)]
     pub scoring: ScoringArgs,
     #[command(flatten)]

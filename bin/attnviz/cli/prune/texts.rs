@@ -1,21 +1,23 @@
-//! Texts that heads are scored and measured on, with the loss of each, and how scores are listed.
+//! Texts that heads are scored and measured on, with the loss of each.
 
 use std::path::Path;
 
-use attnviz::prune::{HeadScore, Sample, Score, Target, mask_some};
-use attnviz::tokens::{Batch, Encoding, Input, group_by_length};
+use attnviz::prune::Score;
+use attnviz::task::{Sample, Set, Split, Target, encode_written, mask_some};
+use attnviz::tokens::{Encoding, Input, group_by_length};
 use attnviz::{Error, Model, Result, Task};
+use ndarray::Array2;
 
 use super::super::args::{RunArgs, ScoringArgs, TextsArgs};
 use super::super::console::Console;
 use super::super::{lines, session};
-use super::labelled::Set;
 
 /// What a text's loss is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     MaskedLm,
     CausalLm,
+    Seq2SeqLm,
     Embedding,
     Logits,
     Classes,
@@ -26,27 +28,47 @@ impl Loss {
         match self {
             Self::MaskedLm => "masked-LM loss",
             Self::CausalLm => "causal-LM loss",
+            Self::Seq2SeqLm => "loss of the text to write",
             Self::Embedding => "1 - cosine to the unpruned embedding",
             Self::Logits => "divergence from the unpruned logits",
             Self::Classes => "cross entropy of the classes",
         }
     }
 
+    /// Whether it may fall as well as rise without a head.
+    pub fn signed(self) -> bool {
+        !matches!(self, Self::Embedding | Self::Logits)
+    }
+
     /// As asked for, else what the model's head is for.
-    pub fn of(args: &TextsArgs, model: &Model) -> Option<Self> {
+    fn of(args: &TextsArgs, model: &Model) -> Result<Option<Self>> {
+        let wrong = |want: &str, found: &str| {
+            Err(Error::Usage { flag: "--loss".into(), want: want.into(), found: found.into() })
+        };
+        let both = model.config().decoder.is_some();
         match (args.loss.as_deref(), model.config().task) {
-            (Some("masked-lm"), _) | (None, Task::MaskedLm) => Some(Self::MaskedLm),
-            (Some("causal-lm"), _) | (None, Task::CausalLm) => Some(Self::CausalLm),
-            (Some("embedding"), _) => Some(Self::Embedding),
-            (Some(_), _) => Some(Self::Logits),
-            (None, _) => None,
+            (Some(asked @ ("masked-lm" | "causal-lm")), _) if both => {
+                wrong("seq2seq-lm, embedding or logits for a model that reads and writes", asked)
+            }
+            (Some(asked @ "seq2seq-lm"), _) if !both => {
+                wrong("a loss for a model without a decoder beside an encoder", asked)
+            }
+            (Some("masked-lm"), _) | (None, Task::MaskedLm) => Ok(Some(Self::MaskedLm)),
+            (Some("causal-lm"), _) | (None, Task::CausalLm) => Ok(Some(Self::CausalLm)),
+            (Some("seq2seq-lm"), _) | (None, Task::Seq2SeqLm) => Ok(Some(Self::Seq2SeqLm)),
+            (Some("embedding"), _) => Ok(Some(Self::Embedding)),
+            (Some(_), _) => Ok(Some(Self::Logits)),
+            (None, _) => Ok(None),
         }
     }
 }
 
 /// Samples of all texts that can be read.
 pub struct Texts {
+    /// What heads are scored on.
     pub samples: Vec<Sample>,
+    /// What they are chosen by, and what reports are on; where no other texts are there, the same.
+    pub held: Option<[Vec<Sample>; 2]>,
     pub count: usize,
     pub tokens: usize,
     pub loss: Option<Loss>,
@@ -56,13 +78,31 @@ pub struct Texts {
     pub set: Option<Set>,
 }
 
-/// Reads and encodes the texts and puts them into batches.
+impl Texts {
+    /// What heads are chosen by.
+    pub fn validation(&self) -> &[Sample] {
+        self.held.as_ref().map_or(&self.samples, |[validation, _]| validation)
+    }
+
+    /// What reports are on.
+    pub fn test(&self) -> &[Sample] {
+        self.held.as_ref().map_or(&self.samples, |[_, test]| test)
+    }
+}
+
+/// A text as the model reads it and, where it has a decoder beside its encoder, as it writes it.
+struct Encoded {
+    read: Encoding,
+    written: Option<(Encoding, Vec<Option<u32>>)>,
+}
+
+/// Reads and encodes the texts and puts them into batches: all together, or in parts for scores,
+/// for choices and for reports.
 pub fn texts(
     args: &TextsArgs,
     text: Option<&str>,
-    model: &Model,
-    run: &RunArgs,
-    console: &Console,
+    parts: bool,
+    (model, run, console): (&Model, &RunArgs, &Console),
 ) -> Result<Texts> {
     if !(args.mask_share > 0.0 && args.mask_share <= 1.0) {
         return Err(Error::Usage {
@@ -72,11 +112,17 @@ pub fn texts(
         });
     }
     if let (None, Some(name)) = (text, &args.data) {
-        return labelled(name, args, model, run);
+        return labelled(name, args, model, run, console);
     }
-    let loss = Loss::of(args, model);
-    let (encodings, bad) = match (text, &args.file) {
-        (Some(text), _) => (vec![session::encode(model, &Input::Text(text.into()), run)?], 0),
+    let loss = Loss::of(args, model)?;
+    if model.config().decoder.as_ref().is_some_and(|decoder| decoder.generation.start.is_none()) {
+        console.note("no token is named that the decoder starts from: the encoder alone is run");
+    }
+    let (all, bad) = match (text, &args.file) {
+        (Some(text), _) => {
+            let given = lines::Given { input: Input::Text(text.into()), spans: None };
+            (vec![encoded(&given, model, run)?], 0)
+        }
         (None, Some(path)) => from_file(path, model, run, console)?,
         (None, None) => {
             return Err(Error::Usage {
@@ -86,22 +132,25 @@ pub fn texts(
             });
         }
     };
-    let lengths: Vec<usize> = encodings.iter().map(Encoding::len).collect();
-    let mut groups = group_by_length(&lengths, args.batch_size.into());
-    // a text alone at the end has no other to be compared with
-    if groups.len() > 1 && groups.last().is_some_and(|last| last.len() == 1) {
-        let alone = groups.pop().unwrap_or_default();
-        groups.last_mut().into_iter().for_each(|last| last.extend(&alone));
-    }
-    let sample = |group: &Vec<usize>| {
-        let some = group.iter().map(|&i| encodings[i].clone()).collect();
-        sample(some, loss, args, model)
+    let samples = |split: Option<Split>| {
+        let of = |i: &usize| split.is_none_or(|split| Split::of(*i) == split);
+        let some: Vec<&Encoded> = (0..all.len()).filter(of).map(|i| &all[i]).collect();
+        batches(&some, loss, args, model)
     };
-    let samples = groups.iter().map(sample).collect::<Result<_>>()?;
+    // of each five texts three, one and one
+    let held = match parts && all.len() >= 5 {
+        true => Some([samples(Some(Split::Validation))?, samples(Some(Split::Test))?]),
+        false => None,
+    };
+    if parts && held.is_none() {
+        let few = "fewer than five texts: heads are scored, chosen and reported on the same ones";
+        console.note(few);
+    }
     Ok(Texts {
-        samples,
-        count: encodings.len(),
-        tokens: lengths.iter().sum(),
+        samples: samples(held.is_some().then_some(Split::Train))?,
+        held,
+        count: all.len(),
+        tokens: all.iter().map(|one| one.read.len()).sum(),
         loss,
         bad,
         set: None,
@@ -109,18 +158,47 @@ pub fn texts(
 }
 
 /// The part of a labelled set that heads are scored on.
-fn labelled(name: &str, args: &TextsArgs, model: &Model, run: &RunArgs) -> Result<Texts> {
-    let set = Set::open(name, args.batch_size.into(), model, run)?;
-    let samples = set.samples(model)?;
+fn labelled(
+    name: &str,
+    args: &TextsArgs,
+    model: &Model,
+    run: &RunArgs,
+    console: &Console,
+) -> Result<Texts> {
+    if model.config().decoder.is_some() {
+        console.note("a labelled set is read by the encoder alone; the decoder keeps its heads");
+    }
+    let set = Set::open(name, model, &session::limit(run), args.batch_size.into())?;
+    let samples = set.samples(model, Split::Train)?;
     let lengths = || samples.iter().flat_map(|sample| &sample.batch.lengths);
     Ok(Texts {
         count: lengths().count(),
         tokens: lengths().sum(),
         loss: set.has_loss().then_some(Loss::Classes),
         bad: 0,
+        held: Some([set.samples(model, Split::Validation)?, set.samples(model, Split::Test)?]),
         samples,
         set: Some(set),
     })
+}
+
+/// Of a pair an encoder-decoder reads the first text and is to write the second; a text alone it is
+/// to write as it is.
+fn encoded(given: &lines::Given, model: &Model, run: &RunArgs) -> Result<Encoded> {
+    let decoder = model.config().decoder.as_ref();
+    if decoder.is_none_or(|decoder| decoder.generation.start.is_none()) {
+        return Ok(Encoded { read: session::encode_line(model, given, run)?, written: None });
+    }
+    let (read, text) = match &given.input {
+        Input::Pair(a, b) => (session::encode(model, &Input::Text(a.clone()), run)?, b.clone()),
+        _ => {
+            let read = session::encode_line(model, given, run)?;
+            let text = read.texts.first().cloned().unwrap_or_default();
+            (read, text)
+        }
+    };
+    let written = encode_written(model, &text, &session::limit(run))?;
+    Ok(Encoded { read, written: Some(written) })
 }
 
 fn from_file(
@@ -128,12 +206,11 @@ fn from_file(
     model: &Model,
     run: &RunArgs,
     console: &Console,
-) -> Result<(Vec<Encoding>, usize)> {
-    let (mut encodings, mut bad) = (Vec::new(), 0);
+) -> Result<(Vec<Encoded>, usize)> {
+    let (mut all, mut bad) = (Vec::new(), 0);
     for line in lines::read(path)? {
-        let encoded = line.given.and_then(|given| session::encode_line(model, &given, run));
-        match encoded {
-            Ok(encoding) => encodings.push(encoding),
+        match line.given.and_then(|given| encoded(&given, model, run)) {
+            Ok(one) => all.push(one),
             Err(error) => {
                 let why = match error {
                     Error::Input { place, why } if place == "line" => why,
@@ -145,8 +222,8 @@ fn from_file(
             }
         }
     }
-    match encodings.is_empty() {
-        false => Ok((encodings, bad)),
+    match all.is_empty() {
+        false => Ok((all, bad)),
         true => Err(Error::Input {
             place: path.display().to_string(),
             why: "holds no text that can be read".into(),
@@ -154,14 +231,36 @@ fn from_file(
     }
 }
 
+/// Texts of like lengths together.
+fn batches(
+    all: &[&Encoded],
+    loss: Option<Loss>,
+    args: &TextsArgs,
+    model: &Model,
+) -> Result<Vec<Sample>> {
+    let lengths: Vec<usize> = all.iter().map(|one| one.read.len()).collect();
+    let mut groups = group_by_length(&lengths, args.batch_size.into());
+    // a text alone at the end has no other to be compared with
+    if groups.len() > 1 && groups.last().is_some_and(|last| last.len() == 1) {
+        let alone = groups.pop().unwrap_or_default();
+        groups.last_mut().into_iter().for_each(|last| last.extend(&alone));
+    }
+    let sample = |group: &Vec<usize>| {
+        let some: Vec<&Encoded> = group.iter().map(|&i| all[i]).collect();
+        sample(&some, loss, args, model)
+    };
+    groups.iter().map(sample).collect()
+}
+
 fn sample(
-    mut encodings: Vec<Encoding>,
+    some: &[&Encoded],
     loss: Option<Loss>,
     args: &TextsArgs,
     model: &Model,
 ) -> Result<Sample> {
     let tokenizer = model.tokenizer()?;
     let pad = tokenizer.pad_id();
+    let mut read: Vec<Encoding> = some.iter().map(|one| one.read.clone()).collect();
     let target = match loss {
         Some(Loss::MaskedLm) => {
             let mask = tokenizer.mask_id().ok_or_else(|| Error::Usage {
@@ -169,18 +268,31 @@ fn sample(
                 want: "a loss without masks: the tokenizer has no mask token".into(),
                 found: "masked-lm".into(),
             })?;
-            Some(mask_some(&mut encodings, mask, args.mask_share, args.seed))
+            Some(mask_some(&mut read, mask, args.mask_share, args.seed))
         }
         _ => None,
     };
-    let batch = Batch::new(&encodings, pad);
-    let target = match loss {
-        Some(Loss::CausalLm) => Some(Target::next_tokens(&batch)),
-        Some(Loss::Embedding) => Some(Target::unpruned_embedding(model, &batch)?),
-        Some(Loss::Logits) => Some(Target::unpruned_logits(model, &batch)?),
-        _ => target,
-    };
-    Ok(Sample::new(&encodings, pad, target))
+    let mut sample = Sample::new(&read, pad, target);
+    let written: Vec<&(Encoding, Vec<Option<u32>>)> =
+        some.iter().filter_map(|one| one.written.as_ref()).collect();
+    if !written.is_empty() {
+        let texts: Vec<Encoding> = written.iter().map(|(text, _)| text.clone()).collect();
+        sample = sample.with_written(&texts, pad);
+    }
+    match loss {
+        Some(Loss::CausalLm) => sample.target = Some(Target::next_tokens(&sample.batch)),
+        Some(Loss::Seq2SeqLm) => {
+            let next = |(b, t): (usize, usize)| {
+                written.get(b).and_then(|(_, next)| next.get(t).copied().flatten())
+            };
+            let shape = sample.last().ids.dim();
+            sample.target = Some(Target::Tokens(Array2::from_shape_fn(shape, next)));
+        }
+        Some(Loss::Embedding) => sample.target = Some(Target::unpruned_embedding(model, &sample)?),
+        Some(Loss::Logits) => sample.target = Some(Target::unpruned_logits(model, &sample)?),
+        _ => {}
+    }
+    Ok(sample)
 }
 
 /// The score of a name, or the default for what the texts have.
@@ -193,43 +305,9 @@ pub fn score(name: Option<&str>, args: &ScoringArgs, seed: u64, loss: Option<Los
         Some("gradient") => Score::Gradient,
         Some(_) => Score::Jacobian { probes: args.probes.into(), seed },
         None => match loss {
-            Some(Loss::MaskedLm | Loss::CausalLm | Loss::Classes) => Score::Gradient,
+            Some(loss) if loss.signed() => Score::Gradient,
             Some(_) => Score::Integrated { steps: args.steps.into() },
             None => Score::Jacobian { probes: args.probes.into(), seed },
         },
-    }
-}
-
-/// Layers down, heads across; heads that are gone are dots, and `mark` follows a number.
-pub fn table(scores: &[HeadScore], heads: usize, mark: impl Fn(usize) -> bool) -> String {
-    let layers = scores.iter().map(|one| one.head.layer + 1).max().unwrap_or(0);
-    let mut text = format!("{:>4}", "");
-    text.extend((0..heads).map(|head| format!("{:>10}", format!("H{head}"))));
-    text.push('\n');
-    for layer in 0..layers {
-        text += &format!("{:>4}", format!("L{layer}"));
-        for head in 0..heads {
-            let found = scores.iter().position(|s| s.head.layer == layer && s.head.head == head);
-            let cell = match found {
-                None => ".".into(),
-                Some(i) => {
-                    format!("{}{}", number(scores[i].score), if mark(i) { "*" } else { " " })
-                }
-            };
-            text += &format!("{cell:>10}");
-        }
-        text.push('\n');
-    }
-    text
-}
-
-/// Three digits or so.
-pub fn number(x: f64) -> String {
-    match x.abs() {
-        0.0 => "0".into(),
-        size if (1e-3..1e4).contains(&size) => {
-            format!("{x:.*}", (2 - size.log10().floor() as i32).clamp(0, 5) as usize)
-        }
-        _ => format!("{x:.1e}"),
     }
 }

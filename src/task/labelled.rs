@@ -21,6 +21,14 @@ pub enum Split {
     Test,
 }
 
+impl Split {
+    /// The part of an item that says none, by its place: of each five in their order three are for
+    /// training, and of the third and fifth one each for test and validation.
+    pub fn of(place: usize) -> Self {
+        PARTS[place % PARTS.len()]
+    }
+}
+
 /// What is known of an item.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Label {
@@ -146,7 +154,7 @@ impl Row {
     /// Part, input, and a score or the name of a class.
     fn checked(self, number: usize) -> Result<(Split, Input, Result<f64, String>), String> {
         let split = match self.split.as_deref() {
-            None => PARTS[number % PARTS.len()],
+            None => Split::of(number),
             Some("train") => Split::Train,
             Some("validation" | "dev") => Split::Validation,
             Some("test") => Split::Test,

@@ -8,10 +8,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::probe::Probe;
+use super::sample::Sample;
 use crate::config::Task;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::tokens::{Batch, Encoding};
+use crate::trace::Recorder;
 
 /// What the examples of one batch are held against.
 #[derive(Debug, Clone)]
@@ -45,20 +47,20 @@ impl Target {
     /// The unpruned model's embeddings of this batch.
     ///
     /// # Errors
-    /// Those of [`Model::forward`].
-    pub fn unpruned_embedding(model: &Model, batch: &Batch) -> Result<Self> {
-        let hidden = model.forward(batch, &mut crate::trace::Recorder::new(), &[])?;
-        Ok(Self::Embedding(embedding(&hidden, batch)?))
+    /// Those of [`Sample::run`].
+    pub fn unpruned_embedding(model: &Model, sample: &Sample) -> Result<Self> {
+        let hidden = sample.run(model, &mut Recorder::new(), &[])?;
+        Ok(Self::Embedding(embedding(&hidden, sample.last())?))
     }
 
     /// The unpruned model's distributions for this batch.
     ///
     /// # Errors
-    /// Those of [`Model::forward`]; [`Error::Checkpoint`] for a model without a head that gives
+    /// Those of [`Sample::run`]; [`Error::Checkpoint`] for a model without a head that gives
     /// logits.
-    pub fn unpruned_logits(model: &Model, batch: &Batch) -> Result<Self> {
-        let hidden = model.forward(batch, &mut crate::trace::Recorder::new(), &[])?;
-        Ok(Self::Logits(log_probs(model, &hidden, batch)?))
+    pub fn unpruned_logits(model: &Model, sample: &Sample) -> Result<Self> {
+        let hidden = sample.run(model, &mut Recorder::new(), &[])?;
+        Ok(Self::Logits(log_probs(model, &hidden, sample.last())?))
     }
 
     /// Whether it is the unpruned model itself. Such a loss is smallest where every gate is 1, so
@@ -127,7 +129,7 @@ pub fn embedding(hidden: &Tensor, batch: &Batch) -> Result<Tensor> {
 }
 
 /// Rows of length 1.
-pub(super) fn unit(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn unit(x: &Tensor) -> Result<Tensor> {
     let length = (x.sqr()?.sum_keepdim(1)? + 1e-24)?.sqrt()?;
     Ok(x.broadcast_div(&length)?)
 }

@@ -2,6 +2,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// What a change does to the texts, as the mean of the differences text by text.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
@@ -66,6 +67,42 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// p values of several tests, adjusted so that among those below a level the expected share of false
+/// findings stays below it (Benjamini & Hochberg 1995), in their order.
+pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut smallest = 1.0f64;
+    for (rank, &i) in order.iter().enumerate().rev() {
+        smallest = smallest.min(p[i] * p.len() as f64 / (rank + 1) as f64);
+        adjusted[i] = smallest;
+    }
+    adjusted
+}
+
+/// McNemar's test of two models on the same items.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct McNemar {
+    /// Items that only the first has right.
+    pub lost: usize,
+    /// Items that only the second has right.
+    pub gained: usize,
+    /// How often a fair coin for each of these items is as far from half of them: the exact test, of
+    /// both sides (McNemar 1947).
+    pub p: f64,
+}
+
+/// McNemar's test of whether items are right before and after.
+pub fn mcnemar(before: &[bool], after: &[bool]) -> McNemar {
+    let count =
+        |was: bool| before.iter().zip(after).filter(|&(&b, &a)| b == was && a != was).count();
+    let (lost, gained) = (count(true), count(false));
+    let fair = Binomial::new(0.5, (lost + gained) as u64);
+    let side = fair.map_or(1.0, |fair| fair.cdf(lost.min(gained) as u64));
+    McNemar { lost, gained, p: (2.0 * side).min(1.0) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,9 +124,32 @@ mod tests {
         assert_eq!(effect(&[], 9, 1).mean, 0.0);
     }
 
+    fn close(a: &[f64], b: &[f64]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12)
+    }
+
+    #[test]
+    fn benjamini_and_hochberg_step_up() {
+        // 4/4·0.04, 4/3·0.03, 4/2·0.01, 4·0.005, each at most the next larger one
+        let found = benjamini_hochberg(&[0.01, 0.04, 0.03, 0.005]);
+        assert!(close(&found, &[0.02, 0.04, 0.04, 0.02]), "{found:?}");
+        assert!(close(&benjamini_hochberg(&[0.6, 0.9]), &[0.9, 0.9]));
+        assert!(benjamini_hochberg(&[]).is_empty());
+    }
+
+    #[test]
+    fn mcnemar_counts_what_changed_sides() {
+        let flags = |text: &str| text.chars().map(|c| c == '1').collect::<Vec<bool>>();
+        let found = mcnemar(&flags("1111100011"), &flags("0000010011"));
+        // of six items that changed five were lost: 2·(1 + 6)/2⁶
+        assert_eq!((found.lost, found.gained), (5, 1));
+        assert!((found.p - 14.0 / 64.0).abs() < 1e-12, "{found:?}");
+        assert_eq!(mcnemar(&flags("10"), &flags("01")).p, 1.0);
+        assert_eq!(mcnemar(&flags("11"), &flags("11")), McNemar { lost: 0, gained: 0, p: 1.0 });
+    }
+
     #[test]
     fn holm_steps_down() {
-        let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
         assert!(close(&holm(&[0.01, 0.04, 0.03, 0.005]), &[0.03, 0.06, 0.06, 0.02]));
         assert!(close(&holm(&[0.6, 0.5]), &[1.0, 1.0]));
     }

@@ -3,7 +3,7 @@
 use candle_core::{DType, Tensor};
 use ndarray::{Array1, Array2, ArrayView1, Axis};
 
-use super::importance::Sample;
+use super::sample::Sample;
 use super::target::{Target, embedding};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -53,16 +53,16 @@ pub fn outputs(
 }
 
 /// What a model gives for one sample; `unpruned` are the distributions to hold its own against.
-pub(super) fn outputs_of(
+pub(crate) fn outputs_of(
     model: &Model,
     sample: &Sample,
     changes: &[Intervention],
     unpruned: Option<&Target>,
 ) -> Result<Outputs> {
-    let hidden = model.forward(&sample.batch, &mut Recorder::new(), changes)?;
-    let found = embedding(&hidden, &sample.batch)?;
+    let hidden = sample.run(model, &mut Recorder::new(), changes)?;
+    let found = embedding(&hidden, sample.last())?;
     let losses = |target: Option<&Target>| match target {
-        Some(target) => numbers(&target.losses(model, &hidden, &sample.batch)?),
+        Some(target) => numbers(&target.losses(model, &hidden, sample.last())?),
         None => Ok(Vec::new()),
     };
     let labelled = sample.target.as_ref().filter(|target| !target.is_unpruned_model());
@@ -74,7 +74,7 @@ pub(super) fn outputs_of(
 }
 
 /// The texts of all samples, one after another.
-pub(super) fn joined(parts: Vec<Outputs>) -> Result<Outputs> {
+pub(crate) fn joined(parts: Vec<Outputs>) -> Result<Outputs> {
     let width = parts.first().map_or(0, |part| part.embeddings.ncols());
     let count = parts.iter().map(|part| part.embeddings.nrows()).sum();
     let rows = parts.iter().flat_map(|part| part.embeddings.iter().copied()).collect();
