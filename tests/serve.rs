@@ -404,6 +404,73 @@ fn more_runs_than_may_wait_are_turned_away() {
     }
 }
 
+#[test]
+fn a_head_that_is_too_large_is_refused() {
+    let server = Server::bert();
+    let host = &server.address;
+    let head = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let long = format!("{head}Cookie: {}\r\n\r\n", "a".repeat(300_000));
+    let many: String = (0..70).map(|i| format!("X-{i}: a\r\n")).collect();
+    for request in [long, format!("{head}{many}\r\n")] {
+        assert_eq!(server.send(&request).status, 431);
+        assert_eq!(server.get("/").status, 200);
+    }
+    let within = format!("{head}Cookie: {}\r\n\r\n", "a".repeat(30_000));
+    assert_eq!(server.send(&within).status, 200);
+}
+
+/// A body that does not say how long it is, too.
+#[test]
+fn a_body_that_does_not_end_is_refused() {
+    let server = Server::bert();
+    let chunk = format!("1000\r\n{}\r\n", "a".repeat(0x1000));
+    let reply = server.send(&format!(
+        "POST /run HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n{}",
+        server.address,
+        chunk.repeat(20)
+    ));
+    assert!(error(&reply, 413).contains("at most 65536 bytes"));
+    server.run(json!({ "text": TEXT }));
+}
+
+#[test]
+fn a_request_that_comes_too_slowly_is_given_up() {
+    let bert = fixture("fill").join("bert");
+    let server = Server::start(&[&bert], &["--read-timeout", "0.5", TEXT]);
+    let host = &server.address;
+    // a head that does not end: nothing can be answered to it
+    let mut slow = TcpStream::connect(host).expect("connects");
+    slow.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: ").expect("sends");
+    let start = Instant::now();
+    let mut rest = Vec::new();
+    assert_eq!(slow.read_to_end(&mut rest).expect("hangs up"), 0);
+    assert!((0.4..30.0).contains(&start.elapsed().as_secs_f64()), "{:?}", start.elapsed());
+    // a body that does not
+    let reply = server.send(&format!(
+        "POST /run HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+         Content-Length: 99\r\n\r\n{{"
+    ));
+    assert!(error(&reply, 408).contains("takes too long to come"));
+    server.run(json!({ "text": TEXT }));
+}
+
+#[cfg(feature = "embedded")]
+#[test]
+fn a_run_that_takes_too_long_is_given_up() {
+    let server = Server::start(&[], &["--timeout", "0.1", TEXT]);
+    let long = json!({ "text": "cat ".repeat(500), "compare": true });
+    assert!(server.refused(&long.to_string(), 504).contains("the run takes too long"));
+    assert_eq!(server.get("/").status, 200);
+    // its turn ends with it, and then others have theirs
+    let short = json!({ "text": "cat" }).to_string();
+    let start = Instant::now();
+    while server.post(&short, "").status != 200 {
+        assert!(start.elapsed() < Duration::from_secs(60), "no run is answered any more");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_it_well_whoever_is_connected() {
@@ -436,6 +503,8 @@ fn what_cannot_be_served_is_said_before_anything_is() {
         (&["--model", bert, "--port", taken][..], 1, "could not listen"),
         (&["--host", "example.com"], 2, "not an IP address"),
         (&["--port", "70000"], 2, "70000"),
+        (&["--timeout", "0"], 2, "above 0"),
+        (&["--read-timeout", "NaN"], 2, "above 0"),
         (&two, 2, "expected a single --model"),
         (&["--model", "no/such/model", "--port", "0"], 3, "no/such/model"),
         (&["--model", bert, "--port", "0", &long], 5, "62 tokens"),

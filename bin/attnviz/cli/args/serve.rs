@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use attnviz::Task;
 use clap::Args;
@@ -35,6 +36,14 @@ pub struct ServeArgs {
     /// A further name that requests may call this server by
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
+    /// Longest that a run may take; it is then given up
+    #[arg(long, value_name = "SECONDS", default_value = "120", help_heading = "Limits")]
+    #[arg(value_parser = seconds)]
+    pub timeout: Duration,
+    /// Longest that the head of a request may take to come, and its body
+    #[arg(long, value_name = "SECONDS", default_value = "20", help_heading = "Limits")]
+    #[arg(value_parser = seconds)]
+    pub read_timeout: Duration,
     /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default); may be given again for
     /// more models to choose from
     #[arg(short, long, help_heading = "Model")]
@@ -69,6 +78,14 @@ fn address(text: &str) -> Result<IpAddr, String> {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
         _ => text.trim_matches(['[', ']']).parse().map_err(|_| "not an IP address".into()),
     }
+}
+
+/// More than no time, and no more than a day.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a number of seconds above 0 and up to 86400".to_owned();
+    let seconds = text.parse::<f64>().map_err(|_| wrong())?;
+    let known = seconds > 0.0 && seconds <= 86400.0;
+    known.then(|| Duration::from_secs_f64(seconds)).ok_or_else(wrong)
 }
 
 impl ServeArgs {

@@ -17,6 +17,7 @@ use super::args::ServeArgs;
 use super::console::{Console, set_threads};
 use super::session;
 use guard::Guard;
+use routes::{Limits, Site};
 use run::{Ask, Server};
 
 pub fn run(args: &ServeArgs, console: &Console) -> Result<u8> {
@@ -41,8 +42,9 @@ pub fn run(args: &ServeArgs, console: &Console) -> Result<u8> {
     if !console.talk.quiet && !console.talk.json {
         console.note("stop with Ctrl-C");
     }
-    listen::serve(listener, routes::Site::new(server, page, Guard::new(address, &args.allow_host)))
-        .map_err(failed(asked))?;
+    let guard = Guard::new(address, &args.allow_host);
+    let limits = Limits { run: args.timeout, read: args.read_timeout };
+    listen::serve(listener, Site::new(server, page, guard, limits)).map_err(failed(asked))?;
     Ok(0)
 }
 

@@ -22,29 +22,34 @@ use super::run::{Ask, Server};
 /// Bytes of a request's body.
 const BODY: usize = 64 * 1024;
 
-/// How long a body may take to come.
-const UPLOAD: Duration = Duration::from_secs(20);
-
-/// How long a run may wait for those before it, and how long it may take.
+/// How long a run may wait for those before it.
 const TURN: Duration = Duration::from_secs(30);
-const RUN: Duration = Duration::from_secs(120);
 
 /// Runs that wait for their turn, and the one that has it.
 const QUEUE: usize = 9;
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub run: Duration,
+    /// The head of a request, and its body.
+    pub read: Duration,
+}
 
 /// What the routes share.
 pub struct Site {
     server: Arc<Server>,
     page: Bytes,
     guard: Guard,
+    pub limits: Limits,
     queue: Arc<Semaphore>,
     turn: Arc<Semaphore>,
 }
 
 impl Site {
-    pub fn new(server: Server, page: Vec<u8>, guard: Guard) -> Self {
+    pub fn new(server: Server, page: Vec<u8>, guard: Guard, limits: Limits) -> Self {
         let (queue, turn) = (Arc::new(Semaphore::new(QUEUE)), Arc::new(Semaphore::new(1)));
-        Self { server: Arc::new(server), page: page.into(), guard, queue, turn }
+        Self { server: Arc::new(server), page: page.into(), guard, limits, queue, turn }
     }
 }
 
@@ -80,7 +85,7 @@ async fn page(State(site): Shared) -> Response {
 }
 
 async fn run(State(site): Shared, headers: HeaderMap, body: Body) -> Result<Response, Refused> {
-    let ask = read(&headers, body).await?;
+    let ask = read(&headers, body, site.limits.read).await?;
     let busy = |why| Refused::new(StatusCode::SERVICE_UNAVAILABLE, why);
     let _place =
         site.queue.try_acquire().map_err(|_| busy("too many runs are waiting; try again"))?;
@@ -94,11 +99,11 @@ async fn run(State(site): Shared, headers: HeaderMap, body: Body) -> Result<Resp
     });
     let late = |_| Refused::new(StatusCode::GATEWAY_TIMEOUT, "the run takes too long");
     let failed = |_| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the run broke off");
-    let data = timeout(RUN, work).await.map_err(late)?.map_err(failed)??;
+    let data = timeout(site.limits.run, work).await.map_err(late)?.map_err(failed)??;
     Ok(([(CONTENT_TYPE, "application/json")], data).into_response())
 }
 
-async fn read(headers: &HeaderMap, body: Body) -> Result<Ask, Refused> {
+async fn read(headers: &HeaderMap, body: Body, patience: Duration) -> Result<Ask, Refused> {
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/json") {
@@ -110,7 +115,7 @@ async fn read(headers: &HeaderMap, body: Body) -> Result<Ask, Refused> {
         let why = format!("the request: expected at most {BODY} bytes, found more");
         Refused::new(StatusCode::PAYLOAD_TOO_LARGE, why)
     };
-    let body = timeout(UPLOAD, to_bytes(body, BODY)).await.map_err(slow)?.map_err(large)?;
+    let body = timeout(patience, to_bytes(body, BODY)).await.map_err(slow)?.map_err(large)?;
     serde_json::from_slice(&body).map_err(|error| {
         Refused::new(StatusCode::BAD_REQUEST, format!("the request is not as expected: {error}"))
     })
