@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::kinds::checkpoint;
 use common::{fixture, open};
-use ndarray::Array2;
+use ndarray::{Array2, s};
 use serde_json::{Value, json};
 use served::{Server, command};
 
@@ -268,6 +268,16 @@ fn pairs_and_models_are_chosen() {
         assert!((row.sum() - 1.0).abs() < 2e-2, "{rows}");
     }
     assert!(causal["notes"][0].as_str().expect("a note").starts_with("Hidden from attention: "));
+    // a causal model counts positions over what it sees, and the page says so
+    assert_eq!(causal["notes"][1], "Tokens behind the hidden one are read one position earlier.");
+    let alone = server.run(json!({ "text": " cat sat.", "model": 1 }));
+    let behind = server.run(json!({ "text": "A cat sat.", "model": 1, "masked": [0] }));
+    assert_eq!(pieces(&alone, 0), pieces(&behind, 0)[1..]);
+    for head in 0..2 {
+        let (alone, behind) = (weights(&alone, 0, 1, head), weights(&behind, 0, 1, head));
+        let far = &alone - &behind.slice(s![1.., 1..]);
+        assert!(far.iter().all(|off| off.abs() < 1e-2), "{alone}\n{behind}");
+    }
 }
 
 #[test]

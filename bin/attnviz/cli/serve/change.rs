@@ -16,6 +16,8 @@ pub struct Change {
     mask: Option<Token>,
     /// The masked tokens as they were typed.
     were: Vec<String>,
+    /// Whether positions count the tokens that are not hidden, so that later ones move up.
+    moves: bool,
 }
 
 impl Change {
@@ -50,6 +52,7 @@ impl Change {
         }
         change.off.sort();
         change.off.dedup();
+        change.moves = model.config().causal;
         let tokenizer = model.tokenizer()?;
         change.mask = tokenizer.mask_id().map(|id| Token {
             text: tokenizer.piece(id).unwrap_or_default(),
@@ -100,6 +103,17 @@ impl Change {
                 None => "Hidden from attention".into(),
             };
             said.push(format!("{how}: {}.", self.were.join(", ")));
+        }
+        if self.moves && self.mask.is_none() {
+            match self.were.len() {
+                0 => {}
+                1 => {
+                    said.push("Tokens behind the hidden one are read one position earlier.".into())
+                }
+                _ => said.push(
+                    "A token is read earlier by as many positions as are hidden before it.".into(),
+                ),
+            }
         }
         said
     }
