@@ -109,6 +109,58 @@ fn texts_layers_and_models_are_compared() {
 }
 
 #[test]
+fn a_text_beside_another_needs_no_second_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let noted = |args: &[&str]| {
+        let output = tiny(folder.path(), "html", "bert_mlm_legacy_names", args).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{told}");
+        told.matches("assumed").count()
+    };
+    // what is said of a model while it is loaded
+    assert_eq!(noted(&["the cat", "--out", "a.html"]), 1);
+    assert_eq!(noted(&["the cat", "--compare", "the mat", "--out", "b.html"]), 1);
+    let page = data(&folder.path().join("b.html"));
+    assert_eq!(page["sides"][1]["name"], "the mat");
+}
+
+#[test]
+fn arrays_from_elsewhere_have_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let arrays = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/arrays");
+    let given = |name: &str| arrays.join(name).display().to_string();
+    let (file, tokens) = (given("stacked.npz"), given("tokens.json"));
+    let flags = ["--attention", &file, "--tokens", &tokens, "--out"];
+    let run = |args: &[&str]| html(folder.path(), &[&flags[..], args].concat());
+    run(&["a.html", "--compare-layers", "0,1"]).assert().success();
+    let page = data(&folder.path().join("a.html"));
+    let sheet = &page["sides"][0]["sheets"][0];
+    let labels: Value = serde_json::from_slice(&fs::read(&tokens).unwrap()).unwrap();
+    assert_eq!(sheet["rows"]["tokens"].as_array().unwrap().len(), labels.as_array().unwrap().len());
+    assert_eq!(page["sides"][0]["model"], "stacked.npz");
+    assert_eq!(page["compare"], serde_json::json!([0, 1]));
+    run(&["b.html", "--heads", "L1H0"]).assert().success();
+    let page = data(&folder.path().join("b.html"));
+    assert_eq!(page["sides"][0]["sheets"][0]["heads"], serde_json::json!([[1, 0]]));
+    // as the picture's companion
+    let mut view = Command::cargo_bin("attnviz").unwrap();
+    view.current_dir(folder.path()).args(["view", "--html", "--only", "grid"]).args(flags);
+    view.arg("pictures").assert().success().stdout(contains(".html"));
+    for (more, why) in [
+        (["c.html", "--neuron", "0"], "cannot be used with"),
+        (["c.html", "--compare", "a"], "cannot be used with"),
+        (["c.html", "--compare-layers", "0,9"], "--compare-layers"),
+    ] {
+        run(&more).assert().code(2).stderr(contains(why));
+    }
+    run(&["c.html", "--layers", "0", "--compare-layers", "0,1"])
+        .assert()
+        .code(2)
+        .stderr(contains("layers with heads"));
+    assert!(!folder.path().join("c.html").exists());
+}
+
+#[test]
 fn queries_and_keys_come_with_the_layers_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     html(folder.path(), &["a cat", "--neuron", "0,-1", "--out", "a.html"]).assert().success();

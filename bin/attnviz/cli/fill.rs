@@ -35,8 +35,8 @@ pub struct Found<'a> {
 pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
     let sampling = args.sampling.sampling(args.iterations > 0);
     let sampler = Sampler::new(sampling.clone(), args.sampling.seed)?.alternatives(args.top.get());
-    if args.png || args.html {
-        prove_writable(&args.out)?;
+    if args.drawn.any() {
+        prove_writable(&args.drawn.out)?;
     }
     let typed = session::input(&args.input)?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
@@ -64,20 +64,21 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
         page: None,
         notes,
     };
-    if args.png || args.html {
+    if args.drawn.any() {
         let named = view::named(input, &encoding, found.notes.clone());
         let part = Part::only(attention(args, &filler, &encoding)?);
-        if args.png {
+        if args.drawn.png {
             found.written = Some(pictures(args, &filler, (&encoding, &part), &named, &engine)?);
         }
-        if args.html {
-            found.page =
-                Some(view::page(&model, &args.choice, &named, &[part], &[&encoding]).and_then(
+        if args.drawn.html {
+            found.page = Some(
+                view::page(&model, &args.drawn.choice, &named, &[part], &[&encoding]).and_then(
                     |(page, source)| {
-                        let place = (args.out.as_path(), args.force);
-                        store(&page, place, &args.choice, (&named.text, &source))
+                        let place = (args.drawn.out.as_path(), args.drawn.force);
+                        store(&page, place, &args.drawn.choice, (&named.text, &source))
                     },
-                )?);
+                )?,
+            );
         }
         for warning in engine.warnings() {
             console.note(&warning);
@@ -113,7 +114,7 @@ fn samples(
 /// The rows of the masks out of each head's matrix.
 fn attention(args: &FillArgs, filler: &Filler<'_>, encoding: &Encoding) -> Result<Attention> {
     let model = filler.model();
-    let chosen = Chosen::new(&args.choice, model.config(), false)?;
+    let chosen = Chosen::new(&args.drawn.choice, model.config(), false)?;
     let inputs = std::slice::from_ref(encoding);
     let whole = attend(model, inputs, &[], &chosen)?.remove(0).remove(0).attention;
     let masks = filler.masks(encoding)?;
@@ -143,10 +144,15 @@ fn pictures(
     let model = filler.model();
     let names: Vec<Vec<&str>> = (0..2).map(|sequence| encoding.words(sequence)).collect();
     let words = by_words(&part.attention, &names);
-    let mut arguments = arguments(&args.input, &args.choice, &args.picture, &args.run);
+    let mut arguments = arguments(&args.input, &args.drawn.choice, &args.drawn.picture, &args.run);
     arguments.insert("rows".into(), json!("masks"));
-    let target = Target { out: &args.out, force: args.force, picture: &args.picture, arguments };
-    let shown = Shown::new(&args.choice, part, &words);
+    let target = Target {
+        out: &args.drawn.out,
+        force: args.drawn.force,
+        picture: &args.drawn.picture,
+        arguments,
+    };
+    let shown = Shown::new(&args.drawn.choice, part, &words);
     draw(target, &view::source(model), named, &[shown], engine)
 }
 

@@ -40,19 +40,20 @@ pub struct Sample {
 }
 
 pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
-    let target = args.export.as_deref().map(|path| attnviz::export::Target::new(path, args.force));
+    let target =
+        args.export.as_deref().map(|path| attnviz::export::Target::new(path, args.drawn.force));
     let target = target.transpose()?;
     args.sampling(&[]).check()?;
     let heat = heat(args.attn_temperature)?;
     let read = start::Read::new(args)?;
     pictures::check(args)?;
-    if args.png || args.html {
-        prove_writable(&args.out)?;
+    if args.drawn.any() {
+        prove_writable(&args.drawn.out)?;
     }
     let (model, engine) = session::open(&args.model, &args.run, console)?;
     let begin = read.begin(&model, args, console)?;
-    let chosen = Chosen::new(&args.choice, model.config(), true)?;
-    let recorder = match (target.is_some(), args.png || args.html) {
+    let chosen = Chosen::new(&args.drawn.choice, model.config(), true)?;
+    let recorder = match (target.is_some(), args.drawn.any()) {
         (true, _) => Recorder::new().keep(Site::Probs, Keep::All),
         (_, true) => Recorder::new().keep(Site::Probs, chosen.keep()),
         _ => Recorder::new(),
@@ -64,10 +65,10 @@ pub fn run(args: &GenerateArgs, console: &Console) -> Result<u8> {
         let seed = args.sampling.seed.wrapping_add(number.into());
         samples.push(sample(args, &model, &mut writer, (&begin, seed, &until), console)?);
     }
-    if args.png {
+    if args.drawn.png {
         draw(args, &model, (&begin, &mut samples), (&chosen, &engine), console)?;
     }
-    if args.html {
+    if args.drawn.html {
         page::write(args, &model, (&begin, &mut samples), &chosen, console)?;
     }
     if let Some(target) = target {

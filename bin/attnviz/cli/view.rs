@@ -1,5 +1,6 @@
 //! `attnviz view`: a heatmap for each head.
 
+use std::path::Path;
 use std::{iter, slice};
 
 use attnviz::export::read_attention;
@@ -11,11 +12,11 @@ use attnviz::{Attention, HeadWeights, Model, Result};
 use ndarray::ArrayView1;
 use serde_json::{Value, json};
 
-use super::args::{ChoiceArgs, ViewArgs};
+use super::args::{ArrayArgs, ChoiceArgs, ViewArgs};
 use super::batch;
 use super::choice::choose;
 use super::console::{Console, set_threads};
-use super::html::{sheet, store};
+use super::html::{page_of_arrays, sheet, store};
 use super::parts::{Chosen, Part, attend};
 use super::pictures::{Named, Shown, Source, Target, arguments, by_words, draw};
 use super::report::{Found, Report};
@@ -58,12 +59,31 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
 
 fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
     set_threads(args.run.threads)?;
-    let Some(path) = &args.arrays.attention else { return Ok(0) };
-    let mut attention = read_attention(path, args.arrays.tokens.as_deref())?;
+    let (attention, named, source) = arrays_of(&args.arrays, &args.choice, console)?;
+    let engine = TextEngine::new();
+    let parts = [Part::only(attention)];
+    let mut report = one(args, &source, &named, &parts, &[], &engine)?;
+    if args.html {
+        let (page, source) = page_of_arrays(parts[0].attention.clone(), &named, &source);
+        let place = (args.out.as_path(), args.force);
+        report.page = Some(store(&page, place, &args.choice, (&named.text, &source))?);
+    }
+    tell(console, &engine, &report, None);
+    Ok(0)
+}
+
+/// The chosen heads of arrays from elsewhere, what they are called and where they are from.
+pub fn arrays_of(
+    args: &ArrayArgs,
+    choice: &ChoiceArgs,
+    console: &Console,
+) -> Result<(Attention, Named, Source)> {
+    let path = args.attention.as_deref().unwrap_or(Path::new(""));
+    let mut attention = read_attention(path, args.tokens.as_deref())?;
     let there: Vec<Vec<usize>> = (0..attention.head_counts.len())
         .map(|layer| attention.layer(layer).map(|one| one.head.head).collect())
         .collect();
-    let chosen = choose(&args.choice, &attention.head_counts, &there)?;
+    let chosen = choose(choice, &attention.head_counts, &there)?;
     attention
         .heads
         .retain(|one| chosen.get(&one.head.layer).is_some_and(|h| h.contains(&one.head.head)));
@@ -74,11 +94,7 @@ fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
         console.note(note);
     }
     let named = Named { input: json!({ "tokens": texts }), text: texts.join(" "), notes };
-    let source = Source { model: file, revision: None, dtype: None };
-    let engine = TextEngine::new();
-    let report = one(args, &source, &named, &[Part::only(attention)], &[], &engine)?;
-    tell(console, &engine, &report, None);
-    Ok(0)
+    Ok((attention, named, Source { model: file, revision: None, dtype: None }))
 }
 
 /// What is drawn as attention but is none: masked, scored or scaled weights.

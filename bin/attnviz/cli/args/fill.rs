@@ -1,19 +1,20 @@
 //! `attnviz fill`.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use attnviz::decode::Order;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{ChoiceArgs, InputArgs, ModelArgs, PictureArgs, RunArgs, SamplingArgs, TalkArgs};
+use super::{DrawnArgs, InputArgs, ModelArgs, RunArgs, SamplingArgs, TalkArgs};
 
 pub const NOTES: &str = "\
 What a masked language model expects at one mask depends on the words around it,
 but its expectations at several masks are not those of one joint distribution:
 other orders and rewriting (--iterations) give other texts, none of them a sample
 of \"the\" distribution of the model (Wang & Cho 2019).
+
+Pictures show what the masks attend to while all are masked.
 
 Examples:
   attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
@@ -42,23 +43,8 @@ pub struct FillArgs {
     pub per_layer: bool,
     #[command(flatten)]
     pub sampling: SamplingArgs,
-    /// Draw what the masks attend to, while all are masked
-    #[arg(long, help_heading = "Pictures")]
-    pub png: bool,
-    /// Write one offline page of it
-    #[arg(long, help_heading = "Pictures")]
-    pub html: bool,
-    /// Folder that gets a folder, or a page, per text
-    #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
-    #[arg(help_heading = "Pictures")]
-    pub out: PathBuf,
-    /// Write into a folder that attnviz did not make
-    #[arg(long, help_heading = "Pictures")]
-    pub force: bool,
-    #[command(flatten, next_help_heading = "Pictures")]
-    pub choice: ChoiceArgs,
-    #[command(flatten, next_help_heading = "Pictures")]
-    pub picture: PictureArgs,
+    #[command(flatten)]
+    pub drawn: DrawnArgs,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]

@@ -5,12 +5,15 @@ use std::path::PathBuf;
 use attnviz::decode::Sampling;
 use clap::Args;
 
-use super::{ChoiceArgs, ModelArgs, PictureArgs, RunArgs, SamplingArgs, TalkArgs};
+use super::{DrawnArgs, ModelArgs, RunArgs, SamplingArgs, TalkArgs};
 
 pub const NOTES: &str = "\
 --temperature divides the logits over the vocabulary, --attn-temperature the
 scores inside every attention: the first changes which word is drawn, the second
 what each word sees.
+
+Pictures show the attention of every token, prompt and continuation in one; the
+page has a slider over the steps.
 
 Examples:
   attnviz generate --model gpt2 \"Once upon a time\" --temperature 0.8 --seed 1
@@ -61,23 +64,8 @@ pub struct GenerateArgs {
     /// Write sequences, step logits and attention to a file: .safetensors, .npz or .json
     #[arg(long, value_name = "FILE")]
     pub export: Option<PathBuf>,
-    /// Draw the attention of every token, prompt and continuation in one picture per head
-    #[arg(long, help_heading = "Pictures")]
-    pub png: bool,
-    /// Write one offline page to look at the attention in, with a slider over the steps
-    #[arg(long, help_heading = "Pictures")]
-    pub html: bool,
-    /// Folder that gets a folder, or a page, per text
-    #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
-    #[arg(help_heading = "Pictures")]
-    pub out: PathBuf,
-    /// Overwrite the file of --export; write into a folder that attnviz did not make
-    #[arg(long, help_heading = "Pictures")]
-    pub force: bool,
-    #[command(flatten, next_help_heading = "Pictures")]
-    pub choice: ChoiceArgs,
-    #[command(flatten, next_help_heading = "Pictures")]
-    pub picture: PictureArgs,
+    #[command(flatten)]
+    pub drawn: DrawnArgs,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]

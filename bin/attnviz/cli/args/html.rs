@@ -6,7 +6,7 @@ use attnviz::Indices;
 use attnviz::picture::page::View;
 use clap::{Args, ValueEnum};
 
-use super::{ChoiceArgs, Given, InputArgs, ManyArgs, ModelArgs, RunArgs, TalkArgs};
+use super::{ArrayArgs, ChoiceArgs, Given, InputArgs, ManyArgs, ModelArgs, RunArgs, TalkArgs};
 
 #[derive(Debug, Args)]
 pub struct HtmlArgs {
@@ -14,14 +14,16 @@ pub struct HtmlArgs {
     pub input: InputArgs,
     /// What the decoder of an encoder-decoder reads, behind its start token; without it the
     /// encoder alone is shown
-    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "attention"])]
     pub target: Option<String>,
     #[command(flatten)]
     pub many: ManyArgs,
     #[command(flatten)]
+    pub arrays: ArrayArgs,
+    #[command(flatten)]
     pub choice: ChoiceArgs,
     /// Layers whose queries and keys go into the page, for the neuron view
-    #[arg(long, value_name = "LAYERS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "LAYERS", allow_hyphen_values = true, conflicts_with = "attention")]
     pub neuron: Option<Given<Indices>>,
     /// Weights in 16 bits in place of 8
     #[arg(long)]
@@ -33,10 +35,11 @@ pub struct HtmlArgs {
     #[arg(long, value_name = "VIEW", default_value = "head")]
     pub view: ViewName,
     /// Another text beside the first, and their difference
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "compare_model", "compare_layers"])]
+    #[arg(long, value_name = "TEXT")]
+    #[arg(conflicts_with_all = ["file", "attention", "compare_model", "compare_layers"])]
     pub compare: Option<String>,
     /// The same text under another model
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["file", "compare_layers"])]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["file", "attention", "compare_layers"])]
     pub compare_model: Option<String>,
     /// Two layers side by side, such as 3,5
     #[arg(long, value_name = "A,B", allow_hyphen_values = true)]

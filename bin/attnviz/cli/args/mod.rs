@@ -25,7 +25,7 @@ pub use generate::GenerateArgs;
 pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
-pub use picture::{ChoiceArgs, Given, PictureArgs};
+pub use picture::{ChoiceArgs, DrawnArgs, Given, PictureArgs};
 pub use prune::{AblateArgs, ImportanceArgs, PruneArgs, ScoringArgs, TextsArgs};
 pub use run::{RunArgs, TalkArgs};
 pub use sampling::SamplingArgs;
@@ -150,7 +150,7 @@ pub struct ViewArgs {
     #[command(flatten)]
     pub picture: PictureArgs,
     /// Write one offline page beside the pictures, as `attnviz html` does
-    #[arg(long, conflicts_with = "attention")]
+    #[arg(long)]
     pub html: bool,
     /// Folder that gets a folder per text
     #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]

@@ -6,7 +6,7 @@ use attnviz::Task;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-#[derive(Debug, Clone, Default, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
     /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default)

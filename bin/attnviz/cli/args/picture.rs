@@ -1,5 +1,6 @@
 //! Which heads, and how they are drawn.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use attnviz::picture::{Colormap, Format, Scale, Style};
@@ -69,4 +70,33 @@ pub struct PictureArgs {
     /// Draw only these: heads, means, grid
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub only: Vec<Picture>,
+}
+
+/// Pictures of a command whose first result is another.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pictures")]
+pub struct DrawnArgs {
+    /// Draw the attention, a picture per head
+    #[arg(long)]
+    pub png: bool,
+    /// Write one offline page to look at the attention in
+    #[arg(long)]
+    pub html: bool,
+    /// Folder that gets a folder, or a page, per text
+    #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
+    pub out: PathBuf,
+    /// Overwrite files that are there; write into a folder that attnviz did not make
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub choice: ChoiceArgs,
+    #[command(flatten)]
+    pub picture: PictureArgs,
+}
+
+impl DrawnArgs {
+    /// Whether anything is to be drawn.
+    pub fn any(&self) -> bool {
+        self.png || self.html
+    }
 }

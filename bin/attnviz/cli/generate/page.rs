@@ -25,8 +25,8 @@ pub fn write(
         let text = format!("{}{text}", begin.shown(0));
         let page = page(model, &text, attended);
         let source = json!([model.report().name, model.report().revision, text, sample.seed]);
-        let place = (args.out.as_path(), args.force);
-        let path = store(&page, place, &args.choice, (&text, &source))?;
+        let place = (args.drawn.out.as_path(), args.drawn.force);
+        let path = store(&page, place, &args.drawn.choice, (&text, &source))?;
         if !console.talk.json {
             console.result(&format!("{}\n", one_line(&path.display().to_string())));
         }

@@ -63,10 +63,11 @@ pub fn pictures(
     let parts = &attended.parts;
     let words: Vec<Attention> =
         parts.iter().map(|part| by_words(&part.attention, &names)).collect();
-    let shown = parts.iter().zip(&words).map(|(part, words)| Shown::new(&args.choice, part, words));
+    let shown =
+        parts.iter().zip(&words).map(|(part, words)| Shown::new(&args.drawn.choice, part, words));
     let shown: Vec<Shown<'_>> = shown.collect();
     let text = sample.texts.first().map_or("", String::as_str);
-    let mut arguments = shown_arguments(&args.choice, &args.picture);
+    let mut arguments = shown_arguments(&args.drawn.choice, &args.drawn.picture);
     arguments.insert("attn_temperature".into(), json!(args.attn_temperature));
     let named = Named {
         input: json!({
@@ -81,15 +82,20 @@ pub fn pictures(
             attended.prompt
         )],
     };
-    let target = Target { out: &args.out, force: args.force, picture: &args.picture, arguments };
+    let target = Target {
+        out: &args.drawn.out,
+        force: args.drawn.force,
+        picture: &args.drawn.picture,
+        arguments,
+    };
     draw(target, &source(model), &named, &shown, engine)
 }
 
 /// Pictures need the tokens that only a text has.
 pub fn check(args: &GenerateArgs) -> Result<()> {
-    match (args.png || args.html, &args.inputs) {
+    match (args.drawn.any(), &args.inputs) {
         (true, Some(path)) => Err(Error::Usage {
-            flag: if args.png { "--png" } else { "--html" }.into(),
+            flag: if args.drawn.png { "--png" } else { "--html" }.into(),
             want: "a prompt, whose tokens are the labels; for ids there is --export".into(),
             found: format!("--inputs {}", path.display()),
         }),

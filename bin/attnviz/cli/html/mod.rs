@@ -1,5 +1,6 @@
 //! `attnviz html`: one offline page per text.
 
+mod arrays;
 mod many;
 mod side;
 
@@ -16,12 +17,16 @@ use super::console::{Console, one_line};
 use super::lines::Given;
 use super::report::many as count;
 use super::{session, view};
+pub use arrays::page as page_of_arrays;
 pub use side::{Asked, sheet};
 
 pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     let named = check_out(args)?;
     if args.many.file.is_some() {
         return many::run(args, console);
+    }
+    if args.arrays.attention.is_some() {
+        return arrays::run(args, named, console);
     }
     let input = session::input(&args.input)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
@@ -32,7 +37,7 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     }
     let asked = Asked::new(args, &model)?;
     let first = asked.side(&model, &encoding, behind.as_ref())?;
-    let other = other(args, &input, console)?;
+    let other = other(args, &model, &input, console)?;
     let mut notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
     notes.extend(other.iter().flat_map(|other| other.notes.clone()));
@@ -104,21 +109,28 @@ struct Other {
     about: Value,
 }
 
-fn other(args: &HtmlArgs, input: &Input, console: &Console) -> Result<Option<Other>> {
-    let (model_args, input) = match (&args.compare, &args.compare_model) {
-        (Some(text), _) => (args.model.clone(), Input::Text(text.clone())),
-        (None, Some(model)) => {
-            let other = ModelArgs { model: Some(model.clone()), ..ModelArgs::default() };
-            (other, input.clone())
-        }
+/// The other text under the same model, or the same text under another one.
+fn other(
+    args: &HtmlArgs,
+    first: &Model,
+    input: &Input,
+    console: &Console,
+) -> Result<Option<Other>> {
+    let named = |name: &String| ModelArgs { model: Some(name.clone()), ..ModelArgs::default() };
+    let loaded = match args.compare_model.as_ref().map(named) {
+        Some(other) if other != args.model => Some(session::open(&other, &args.run, console)?.0),
+        _ => None,
+    };
+    let (model, input) = match (&args.compare, &args.compare_model) {
+        (Some(text), _) => (first, Input::Text(text.clone())),
+        (None, Some(_)) => (loaded.as_ref().unwrap_or(first), input.clone()),
         (None, None) => return Ok(None),
     };
-    let (model, _) = session::open(&model_args, &args.run, console)?;
-    let encoding = session::encode(&model, &input, &args.run)?;
-    let behind = session::encode_target(&model, args.target.as_deref(), &args.run)?;
+    let encoding = session::encode(model, &input, &args.run)?;
+    let behind = session::encode_target(model, args.target.as_deref(), &args.run)?;
     let notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
-    let side = Asked::new(args, &model)?.side(&model, &encoding, behind.as_ref())?;
+    let side = Asked::new(args, model)?.side(model, &encoding, behind.as_ref())?;
     let about = json!([model.report().name, view::as_json(&input)]);
     Ok(Some(Other { side, notes, about }))
 }

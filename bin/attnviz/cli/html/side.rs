@@ -31,13 +31,7 @@ impl Asked {
             Some(given) => given.value.resolve("neuron", layers)?,
             None => Vec::new(),
         };
-        let compared = match &args.compare_layers {
-            Some(given) => match given.value.resolve("compare-layers", layers)?[..] {
-                [a, b] => Some((a, b)),
-                _ => return Err(usage("--compare-layers", "two layers, such as 3,5", &given.text)),
-            },
-            None => None,
-        };
+        let compared = Self::compared_of(args, layers)?;
         let lacks = |layer: &usize| match heads.keep() {
             Keep::Heads(by_layer) => !by_layer.contains_key(layer),
             Keep::All => false,
@@ -49,6 +43,15 @@ impl Asked {
             return Err(usage("--neuron and --compare-layers", want, &layer.to_string()));
         }
         Ok(Self { heads, neuron, compared })
+    }
+
+    /// Two layers of so many to show side by side.
+    pub fn compared_of(args: &HtmlArgs, layers: usize) -> Result<Option<(usize, usize)>> {
+        let Some(given) = &args.compare_layers else { return Ok(None) };
+        match given.value.resolve("compare-layers", layers)?[..] {
+            [a, b] => Ok(Some((a, b))),
+            _ => Err(usage("--compare-layers", "two layers, such as 3,5", &given.text)),
+        }
     }
 
     /// All heads, and with `neurons` what they multiplied.
@@ -130,7 +133,7 @@ impl Asked {
     }
 }
 
-fn usage(flag: &str, want: &str, found: &str) -> Error {
+pub fn usage(flag: &str, want: &str, found: &str) -> Error {
     Error::Usage { flag: flag.into(), want: want.into(), found: found.into() }
 }
 
