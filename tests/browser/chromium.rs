@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use headless_chrome::protocol::cdp::Page::CaptureScreenshotFormatOption;
 use headless_chrome::protocol::cdp::types::{Event, Method};
 use headless_chrome::{Browser, LaunchOptions, Tab};
 use serde::Serialize;
@@ -119,6 +120,14 @@ impl Chromium {
     pub fn prefer(&self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call(Media(json!({ "features": features })));
+    }
+
+    /// Saves what is seen into the folder `ATTNVIZ_SHOTS`, for people to look at; nothing without one.
+    pub fn shot(&self, name: &str) {
+        let Some(folder) = std::env::var_os("ATTNVIZ_SHOTS") else { return };
+        let kind = CaptureScreenshotFormatOption::Png;
+        let png = self.tab.capture_screenshot(kind, None, None, true).expect("a picture");
+        fs::write(PathBuf::from(folder).join(format!("{name}.png")), png).expect("saved");
     }
 
     /// Another page in the same browser.

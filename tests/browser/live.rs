@@ -159,3 +159,57 @@ fn the_box_fits_a_narrow_window_and_works_without_a_pointer() {
     assert_eq!(page.count("#live-heads [tabindex='0']"), 1);
     page.assert_quiet();
 }
+
+/// Least contrast of text on its ground that WCAG 2 asks for.
+const READABLE: f64 = 4.5;
+
+/// Where a control is not usable as it is: out of the window, covered, too small, hardly readable.
+const UNUSABLE: &str = "
+    (selector => {
+        const node = document.querySelector(selector), at = node.getBoundingClientRect();
+        const over = document.elementFromPoint(at.x + at.width / 2, at.y + at.height / 2);
+        const found = [];
+        if (at.left < 0 || at.right > innerWidth) found.push(`from ${at.left} to ${at.right}`);
+        if (at.width < 40 || at.height < 24) found.push(`${at.width} by ${at.height}`);
+        if (over !== node && !node.contains(over)) found.push('covered');
+        if (node.scrollWidth > node.clientWidth + 1) found.push('wider than it shows');
+        const light = colour => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).map(c => c / 255)
+                .map(c => c <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+            return .2126 * r + .7152 * g + .0722 * b;
+        };
+        const style = getComputedStyle(node);
+        const two = [light(style.color), light(style.backgroundColor)].sort((a, b) => a - b);
+        const contrast = (two[1] + .05) / (two[0] + .05);
+        if (!(contrast >= LEAST)) found.push(`contrast ${contrast}`);
+        return found.join(', ');
+    })";
+
+#[test]
+#[ignore = "needs Chromium: apt-get install chromium"]
+fn the_box_is_usable_at_360_pixels_in_both_schemes() {
+    let (server, page) = open("");
+    let unusable = UNUSABLE.replace("LEAST", &READABLE.to_string());
+    for scheme in ["light", "dark"] {
+        for width in [1280, 400, 360] {
+            page.prefer(scheme);
+            page.resize(width, 900);
+            page.visit(&format!("http://{}/", server.address));
+            page.wait("document.querySelector('#live') !== null");
+            let typed =
+                format!("A long sentence, in {scheme}, that needs more than one line here.");
+            page.set("#live-text", &typed);
+            page.settle();
+            for control in ["#live-model", "#live-text", "#live-pair", "#live-run"] {
+                let found = page.string(&format!("{unusable}('{control}')"));
+                assert_eq!(found, "", "{scheme}, {width}: {control}");
+            }
+            assert_eq!(page.number("document.documentElement.scrollWidth"), f64::from(width));
+            page.click("#live-run");
+            page.wait("document.querySelector('#title').textContent.startsWith('A long')");
+            ran(&page);
+            page.shot(&format!("live-{scheme}-{width}"));
+        }
+    }
+    page.assert_quiet();
+}
