@@ -40,6 +40,7 @@ pub mod hub;
 pub mod model;
 pub mod notebook;
 pub mod output;
+pub mod patch;
 pub mod picture;
 pub mod prune;
 pub mod select;

@@ -97,12 +97,19 @@ impl Manifest {
 }
 
 /// Whether a file name is one that attnviz gives to pictures: `L03H01`, `L03-mean` or `grid`, of an
-/// encoder-decoder behind `encoder-`, `decoder-` or `cross-`, as `.png` or `.svg`. Never a path.
+/// encoder-decoder behind `encoder-`, `decoder-` or `cross-`, or `patch-` and small letters; as `.png`
+/// or `.svg`. Never a path.
 pub fn is_own_name(name: &str) -> bool {
     let digits = |text: &str| {
         (2..=4).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
     };
     let Some((stem, "png" | "svg")) = name.rsplit_once('.') else { return false };
+    let word = |text: &str| {
+        !text.is_empty() && text.bytes().all(|b| b.is_ascii_lowercase() || b"-_".contains(&b))
+    };
+    if let Some(rest) = stem.strip_prefix("patch-") {
+        return word(rest);
+    }
     let stem = match stem.split_once('-') {
         Some(("encoder" | "decoder" | "cross", rest)) => rest,
         _ => stem,
@@ -123,6 +130,8 @@ mod tests {
 
     #[test]
     fn only_names_of_our_pictures_are_ours() {
+        assert!(is_own_name("patch-head_output-by-position.png"));
+        assert!(!is_own_name("patch-.png") && !is_own_name("patch-../a.png"));
         for name in ["L03H01.png", "L03H01.svg", "L11-mean.png", "grid.png", "L100H12.png"] {
             assert!(is_own_name(&format!("cross-{name}")), "{name}");
             assert!(!is_own_name(&format!("cross-cross-{name}")), "{name}");

@@ -19,7 +19,7 @@ pub type Rgb = [u8; 3];
 ///
 /// # Source
 /// Viridis, magma, inferno, plasma: van der Walt and Smith 2015. Cividis: Nuñez et al. 2018. The
-/// single-hue ones: Harrower and Brewer 2003 (ColorBrewer). All as in d3-scale-chromatic.
+/// single-hue ones and RdBu: Harrower and Brewer 2003 (ColorBrewer). All as in d3-scale-chromatic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the names are those of matplotlib
@@ -35,10 +35,12 @@ pub enum Colormap {
     Oranges,
     Purples,
     Reds,
+    /// From red over white to blue, for values on both sides of a middle.
+    RdBu,
 }
 
 impl Colormap {
-    /// All palettes.
+    /// All palettes that run one way, from which weights take theirs.
     pub const ALL: [Self; 11] = [
         Self::Viridis,
         Self::Cividis,
@@ -67,6 +69,7 @@ impl Colormap {
             Self::Oranges => "oranges",
             Self::Purples => "purples",
             Self::Reds => "reds",
+            Self::RdBu => "rdbu",
         }
     }
 
@@ -85,6 +88,7 @@ impl Colormap {
             Self::Oranges => (colorous::ORANGES, true),
             Self::Purples => (colorous::PURPLES, true),
             Self::Reds => (colorous::REDS, true),
+            Self::RdBu => (colorous::RED_BLUE, false),
         };
         let mut colours: [Rgb; LEVELS] =
             std::array::from_fn(|level| gradient.eval_rational(level, LEVELS).as_array());
@@ -195,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_step_of_every_palette_is_a_colour_of_its_own() {
-        for map in Colormap::ALL {
+        for map in Colormap::ALL.into_iter().chain([Colormap::RdBu]) {
             for dark in [false, true] {
                 let distinct: HashSet<Rgb> = map.colours(dark).into_iter().collect();
                 assert_eq!(distinct.len(), LEVELS, "{map}");
@@ -213,6 +217,15 @@ mod tests {
                 assert!((pair[7] > pair[0]) == rising, "{map}: {pair:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_palette_of_two_sides_is_lightest_in_its_middle() {
+        let light = Colormap::RdBu.colours(false).map(luminance);
+        let (left, right) = light.split_at(LEVELS / 2);
+        assert!(left.windows(8).all(|pair| pair[7] > pair[0]));
+        assert!(right.windows(8).all(|pair| pair[7] < pair[0]));
+        assert!(left[LEVELS / 2 - 1] > 0.9 && Colormap::RdBu.colours(false)[0][0] > 100);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod importance;
 mod inspect;
 mod lines;
 mod parts;
+mod patch;
 mod pictures;
 mod prune;
 mod report;
@@ -68,6 +69,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Html(args) => Some(("attnviz html", args.input.text.as_ref(), &args.input.loose)),
         Command::Importance(args) => Some(("attnviz importance", args.text.as_ref(), &args.loose)),
         Command::Ablate(args) => Some(("attnviz ablate", args.text.as_ref(), &args.loose)),
+        Command::Patch(args) => Some(("attnviz patch", args.corrupted.as_ref(), &args.loose)),
         _ => None,
     };
     if let Some((program, text, loose)) = given {
@@ -81,6 +83,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Html(args) => html::run(&args, &console),
         Command::Importance(args) => importance::run(&args, &console),
         Command::Ablate(args) => ablate::run(&args, &console),
+        Command::Patch(args) => patch::run(&args, &console),
         Command::Prune(args) => prune::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         #[cfg(feature = "serve")]

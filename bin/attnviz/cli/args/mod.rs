@@ -5,6 +5,7 @@ mod generate;
 mod html;
 mod input;
 mod model;
+mod patch;
 mod picture;
 mod prune;
 mod run;
@@ -25,6 +26,7 @@ pub use generate::GenerateArgs;
 pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
+pub use patch::PatchArgs;
 pub use picture::{ChoiceArgs, DrawnArgs, Given, PictureArgs};
 pub use prune::{AblateArgs, ImportanceArgs, PruneArgs, ScoringArgs, TextsArgs};
 pub use run::{RunArgs, TalkArgs};
@@ -44,6 +46,7 @@ Examples:
   attnviz fill --model bert-base-uncased \"The [MASK] sat on the [MASK].\"
   attnviz html --pair \"A man is eating.\" \"Someone eats.\" --neuron 3
   attnviz importance --file texts.txt --score jacobian,confidence
+  attnviz patch \"A man is eating food\" \"A man is eating glass\" --png
   attnviz prune ./smaller --fraction 0.3 --file texts.txt
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
@@ -90,6 +93,9 @@ pub enum Command {
     /// Switch heads off, one after another, and see what the model loses
     #[command(arg_required_else_help = true)]
     Ablate(Box<AblateArgs>),
+    /// Put activations of one text's run into another's, and see what carries the answer over
+    #[command(arg_required_else_help = true, after_help = patch::NOTES)]
+    Patch(Box<PatchArgs>),
     /// Cut heads out of the weights and write a smaller checkpoint
     #[command(arg_required_else_help = true, after_help = prune::PRUNE_NOTES)]
     Prune(Box<PruneArgs>),
@@ -122,6 +128,7 @@ impl Command {
             Self::Html(args) => args.talk,
             Self::Importance(args) => args.talk,
             Self::Ablate(args) => args.talk,
+            Self::Patch(args) => args.talk,
             Self::Prune(args) => args.talk,
             Self::Export(args) => args.talk,
             #[cfg(feature = "serve")]
