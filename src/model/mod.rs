@@ -22,6 +22,8 @@ mod settle;
 mod stored;
 mod trainable;
 
+use std::sync::Arc;
+
 use candle_core::{Device, Tensor};
 use ndarray::Array2;
 
@@ -65,7 +67,7 @@ pub struct Model {
     /// The decoder of an encoder-decoder.
     decoder: Option<Layers>,
     head: TaskHead,
-    tokenizer: Option<Tokenizer>,
+    tokenizer: Option<Arc<Tokenizer>>,
 }
 
 impl Model {
@@ -94,7 +96,7 @@ impl Model {
     pub fn open(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
         let tokenizer = || Tokenizer::find(&files.tokenizer);
         let (model, tokenizer) = rayon::join(|| Self::weights(files, options), tokenizer);
-        Ok(Self { tokenizer: tokenizer?, ..model? })
+        Ok(Self { tokenizer: tokenizer?.map(Arc::new), ..model? })
     }
 
     fn weights(files: &ModelFiles, options: &LoadOptions) -> Result<Self> {
@@ -130,7 +132,7 @@ impl Model {
     /// [`Error::Checkpoint`] when there was none.
     pub fn tokenizer(&self) -> Result<&Tokenizer> {
         self.tokenizer
-            .as_ref()
+            .as_deref()
             .ok_or_else(|| Error::checkpoint(&self.report.name, "it came without a tokenizer"))
     }
 

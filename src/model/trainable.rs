@@ -1,6 +1,7 @@
 //! A model whose weights are variables, under the names and in the shapes of its files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor, Var};
 
@@ -10,6 +11,7 @@ use super::{LoadOptions, Model, Report};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::hub::ModelFiles;
+use crate::tokens::Tokenizer;
 use crate::weights::{Checkpoint, Stored};
 
 /// The weights of a checkpoint as variables. What a model computes of them before it runs (maps
@@ -20,6 +22,7 @@ pub struct Trainable {
     settled: Settled,
     report: Report,
     device: Device,
+    tokenizer: Option<Arc<Tokenizer>>,
     variables: BTreeMap<String, Var>,
 }
 
@@ -50,12 +53,18 @@ impl Trainable {
             let tensor = Tensor::from_vec(values, stored.shape.as_slice(), &Device::Cpu)?;
             variables.insert(name.to_owned(), Var::from_tensor(&tensor.to_device(&device)?)?);
         }
-        Ok(Self { settled, report, device, variables })
+        let tokenizer = Tokenizer::find(&files.tokenizer)?.map(Arc::new);
+        Ok(Self { settled, report, device, tokenizer, variables })
     }
 
     /// Sizes and choices.
     pub fn config(&self) -> &Config {
         &self.settled.config
+    }
+
+    /// Whether linear maps of layers are stored as [in, out].
+    pub(crate) fn turned(&self) -> bool {
+        self.settled.family.turned
     }
 
     /// The variables by their canonical names, such as `layers.3.attention.query.weight`. Setting
@@ -95,7 +104,7 @@ impl Trainable {
             layers,
             decoder,
             head,
-            tokenizer: None,
+            tokenizer: self.tokenizer.clone(),
         })
     }
 

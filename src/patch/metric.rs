@@ -4,7 +4,7 @@ use candle_core::{DType, Tensor};
 
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::prune::embedding;
+use crate::task::embedding;
 use crate::tokens::Batch;
 
 /// What is read off a run. `at` is the position whose logits count, [`None`] for those of the whole

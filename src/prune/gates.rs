@@ -33,7 +33,7 @@ pub(super) fn running(config: &Config, sample: &Sample) -> Vec<Stack> {
 }
 
 /// Layers of a stack with the block that each runs and the heads that are left.
-pub(super) fn layers(
+pub(crate) fn layers(
     config: &Config,
     stack: Stack,
 ) -> impl Iterator<Item = (usize, usize, &Vec<usize>)> {

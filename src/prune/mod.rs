@@ -19,9 +19,11 @@ mod units;
 
 pub use ablate::{Off, ablate};
 pub use budget::{Budget, Quantity};
+pub(crate) use gates::layers;
 pub use gates::{Gradients, gradients};
 pub use importance::{Score, importance, integrated};
 pub use operations::operations;
+pub(crate) use place::{name as stack_name, stacks};
 pub use place::{Removal, StackHead, heads_left, off};
 pub use scores::{HeadScore, by_layer, rank_correlation};
 pub use strategy::{Chooser, Strategy};

@@ -29,7 +29,7 @@ impl fmt::Display for StackHead {
 }
 
 /// The name before the colon.
-pub(super) fn name(stack: Stack) -> &'static str {
+pub(crate) fn name(stack: Stack) -> &'static str {
     match stack {
         Stack::Encoder => "encoder",
         Stack::Decoder => "decoder",
@@ -101,7 +101,7 @@ impl Removal {
 }
 
 /// The stacks that a model has, first the one that reads.
-pub(super) fn stacks(config: &Config) -> impl Iterator<Item = Stack> {
+pub(crate) fn stacks(config: &Config) -> impl Iterator<Item = Stack> {
     [Stack::Encoder, Stack::Decoder, Stack::Cross]
         .into_iter()
         .filter(|&stack| counts(config, stack).is_some())

@@ -25,6 +25,9 @@ pub enum Target {
     Classes(Vec<u32>),
     /// A class per text, `[B]`: cross entropy of a probe on the mean embedding of length 1.
     Probed(Arc<Probe>, Vec<u32>),
+    /// How alike the texts of each pair are, from 0 to 1, `[B/2]`: the squared distance of the cosine of
+    /// their mean embeddings from that. The texts of a pair are one after the other.
+    Alike(Vec<f32>),
     /// The unpruned model's mean embeddings, `[B,D]`: one minus the cosine.
     Embedding(Tensor),
     /// The logarithms of the unpruned model's probabilities, `[N,C]`, of all real tokens one after
@@ -88,6 +91,15 @@ impl Target {
                 fits("classes", scores.dim(0)?, classes.len())?;
                 let probs = candle_nn::ops::log_softmax(&scores, D::Minus1)?;
                 Ok(picked(&probs, classes)?.neg()?)
+            }
+            Self::Alike(scores) => {
+                let found = unit(&embedding(hidden, batch)?)?;
+                fits("scores", found.dim(0)?, 2 * scores.len())?;
+                let pairs = found.reshape((scores.len(), 2, ()))?;
+                let texts = |which: usize| pairs.narrow(1, which, 1);
+                let cosine = (texts(0)? * texts(1)?)?.sum(2)?.squeeze(1)?;
+                let scores = Tensor::from_slice(scores, scores.len(), found.device())?;
+                Ok((cosine - scores)?.sqr()?)
             }
             Self::Embedding(unpruned) => {
                 let found = embedding(hidden, batch)?;

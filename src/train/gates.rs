@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Tensor, Var};
 
 use super::{Purpose, random, uniform};
-use crate::config::Config;
+use crate::config::{Config, Stack};
 use crate::error::Result;
-use crate::prune::HeadScore;
+use crate::prune::{HeadScore, StackHead, layers, stacks};
 use crate::select::Head;
 use crate::trace::{Change, Intervention, Site};
 
@@ -36,11 +36,12 @@ const STRETCH: (f64, f64) = (-0.1, 1.1);
 /// Where log α starts: a gate that is open 0.95 of the time or so.
 const OPEN: f64 = 2.0;
 
-/// A gate for every head of every block.
+/// A gate for every head of every block, of all stacks.
 pub struct LearnedGates {
     gating: Gating,
     variables: BTreeMap<String, Var>,
-    config: Config,
+    /// Each layer with heads: its place, its variable and the original numbers of its heads.
+    layers: Vec<(Stack, usize, String, Vec<usize>)>,
 }
 
 impl LearnedGates {
@@ -50,18 +51,21 @@ impl LearnedGates {
     /// None in practice: [`Error::Tensor`](crate::Error::Tensor) is candle's.
     pub fn new(config: &Config, gating: Gating, device: &Device) -> Result<Self> {
         let start = if gating.penalty == Penalty::L0 { OPEN } else { 1.0 };
-        let mut variables = BTreeMap::new();
-        for (layer, heads) in config.heads.iter().enumerate() {
-            let name = name(config.shared[layer]);
-            if !heads.is_empty() && !variables.contains_key(&name) {
-                let start = Tensor::full(start as f32, heads.len(), device)?;
-                variables.insert(name, Var::from_tensor(&start)?);
+        let (mut variables, mut places) = (BTreeMap::new(), Vec::new());
+        for stack in stacks(config) {
+            for (layer, block, heads) in layers(config, stack).filter(|(.., h)| !h.is_empty()) {
+                let name = format!("gates.{}.{block}", crate::prune::stack_name(stack));
+                if !variables.contains_key(&name) {
+                    let start = Tensor::full(start as f32, heads.len(), device)?;
+                    variables.insert(name.clone(), Var::from_tensor(&start)?);
+                }
+                places.push((stack, layer, name, heads.clone()));
             }
         }
-        Ok(Self { gating, variables, config: config.clone() })
+        Ok(Self { gating, variables, layers: places })
     }
 
-    /// The variables, `gates.N` of block N.
+    /// The variables, such as `gates.encoder.3` of the encoder's block 3.
     pub fn variables(&self) -> &BTreeMap<String, Var> {
         &self.variables
     }
@@ -82,19 +86,12 @@ impl LearnedGates {
             let gate = self.gate(var.as_tensor(), noise)?.reshape((1, count, 1, 1))?;
             gates.insert(name, gate);
         }
-        let shared = self.config.shared.iter().enumerate();
-        let one = |(layer, &block): (usize, &usize)| {
-            let gate = gates.get(&name(block))?.clone();
-            Some(Intervention {
-                stack: self.config.stack(),
-                site: Site::Context,
-                layers: Some(vec![layer]),
-                heads: None,
-                positions: None,
-                change: Change::Multiply(gate),
-            })
+        let one = |(stack, layer, name, _): &(Stack, usize, String, Vec<usize>)| {
+            let change = Change::Multiply(gates.get(name)?.clone());
+            let (layers, site) = (Some(vec![*layer]), Site::Context);
+            Some(Intervention { stack: *stack, site, layers, heads: None, positions: None, change })
         };
-        Ok(shared.filter_map(one).collect())
+        Ok(self.layers.iter().filter_map(one).collect())
     }
 
     /// A block's gates [H], of uniform noise where there is any.
@@ -137,17 +134,15 @@ impl LearnedGates {
     /// As [`LearnedGates::new`].
     pub fn values(&self) -> Result<Vec<HeadScore>> {
         let mut all = Vec::new();
-        for (layer, heads) in self.config.heads.iter().enumerate() {
-            let Some(var) = self.variables.get(&name(self.config.shared[layer])) else { continue };
+        for (stack, layer, name, heads) in &self.layers {
+            let Some(var) = self.variables.get(name) else { continue };
             let gates = self.gate(&var.as_detached_tensor(), None)?;
             let gates = gates.to_dtype(DType::F64)?.to_vec1::<f64>()?;
-            let score = |(&head, score)| HeadScore { head: Head { layer, head }, score };
-            all.extend(heads.iter().zip(gates).map(score));
+            all.extend(heads.iter().zip(gates).map(|(&head, score)| HeadScore {
+                head: StackHead { stack: *stack, head: Head { layer: *layer, head } },
+                score,
+            }));
         }
         Ok(all)
     }
-}
-
-fn name(block: usize) -> String {
-    format!("gates.{block}")
 }

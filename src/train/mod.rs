@@ -7,14 +7,19 @@
 
 mod adamw;
 mod dropout;
+mod examples;
 mod gates;
 mod gradcheck;
+mod held;
+mod run;
 mod schedule;
 
 pub use adamw::{AdamW, Decay};
 pub use dropout::{Dropout, dropout};
+pub use examples::{Examples, LabelledExamples, TextExamples};
 pub use gates::{Gating, LearnedGates, Penalty};
 pub use gradcheck::{Checked, check_gates, check_gradients};
+pub use run::{Plan, Point, Run};
 pub use schedule::{Schedule, Shape};
 
 use rand_chacha::ChaCha12Rng;

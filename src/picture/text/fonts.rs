@@ -189,7 +189,7 @@ mod tests {
     fn of_a_cluster_the_marks_are_spelt() {
         assert_eq!(misfits("7\u{93f}"), ['\u{93f}']);
         assert_eq!(misfits("我"), ['我']);
-        assert_eq!(misfits("\u{200d}"), []);
+        assert!(misfits("\u{200d}").is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::question::Question;
 use super::{Both, Found, Written};
 use crate::cli::args::PatchArgs;
 use crate::cli::console::one_line;
-use crate::cli::prune::texts::number;
+use crate::cli::prune::table::number;
 use crate::cli::report::{WIDTH, header, listed, many, wrapped};
 
 /// Columns of a label before a row.

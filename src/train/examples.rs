@@ -1,0 +1,179 @@
+//! What a model is trained on.
+
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::RngCore;
+
+use super::{Purpose, random};
+use crate::config::Task;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::task::{Item, Label, Labelled, Sample, Split, Target, encode, mask_some};
+use crate::tokens::{Encoding, Input, Limit};
+
+/// Examples by number, made into batches with what each is held against.
+pub trait Examples {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The batch of these, whose losses are those of the target; what is drawn for it comes from
+    /// `seed`.
+    ///
+    /// # Errors
+    /// Where an example does not make an input.
+    fn sample(&self, places: &[usize], seed: u64) -> Result<Sample>;
+}
+
+/// The examples of a step's batch: each once in a pass over all, in an order of the pass's own; what
+/// is left at its end is too few for a batch and waits for another pass.
+pub(super) fn batch(count: usize, size: usize, seed: u64, step: u64) -> Vec<usize> {
+    let size = size.clamp(1, count.max(1));
+    let per_pass = (count / size).max(1) as u64;
+    let mut order: Vec<usize> = (0..count).collect();
+    shuffle(&mut order, &mut random(seed, step / per_pass, Purpose::Order));
+    let first = (step % per_pass) as usize * size;
+    order.into_iter().skip(first).take(size).collect()
+}
+
+fn shuffle(order: &mut [usize], random: &mut ChaCha12Rng) {
+    for i in (1..order.len()).rev() {
+        let other = (random.next_u64() % (i as u64 + 1)) as usize;
+        order.swap(i, other);
+    }
+}
+
+/// Labelled texts and pairs: classes by the model's own head, scores by the cosine of the
+/// embeddings.
+pub struct LabelledExamples {
+    items: Vec<(Vec<Encoding>, Label)>,
+    /// The least and the largest score.
+    range: (f64, f64),
+    pad: u32,
+}
+
+impl LabelledExamples {
+    /// The items of one part, encoded for `model`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for an item that is no input of the model, or where there are none.
+    pub fn new(
+        set: &Labelled,
+        name: &str,
+        split: Split,
+        model: &Model,
+        limit: &Limit,
+    ) -> Result<Self> {
+        let items = set.items.iter().filter(|item| item.split == split);
+        let items = items.map(|item| Ok((texts(item, model, limit)?, item.label)));
+        let items = items.collect::<Result<Vec<_>>>()?;
+        if items.is_empty() {
+            return Err(Error::input(name, format!("holds no items for {split:?}").to_lowercase()));
+        }
+        let scores = set.items.iter().filter_map(|item| match item.label {
+            Label::Score(score) => Some(score),
+            _ => None,
+        });
+        let range = scores.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
+        Ok(Self { items, range, pad: model.tokenizer()?.pad_id() })
+    }
+}
+
+/// Pairs with a score are read one text at a time, others together.
+fn texts(item: &Item, model: &Model, limit: &Limit) -> Result<Vec<Encoding>> {
+    match (&item.input, item.label) {
+        (Input::Pair(a, b), Label::Score(_)) => {
+            let one = |text: &String| encode(model, &Input::Text(text.clone()), limit);
+            Ok(vec![one(a)?, one(b)?])
+        }
+        (input, _) => Ok(vec![encode(model, input, limit)?]),
+    }
+}
+
+impl Examples for LabelledExamples {
+    fn count(&self) -> usize {
+        self.items.len()
+    }
+
+    fn sample(&self, places: &[usize], _: u64) -> Result<Sample> {
+        let some = || places.iter().map(|&i| &self.items[i]);
+        let encodings: Vec<Encoding> = some().flat_map(|(texts, _)| texts.clone()).collect();
+        let (low, high) = self.range;
+        let mut classes = Vec::new();
+        let mut scores = Vec::new();
+        for (_, label) in some() {
+            match *label {
+                Label::Class(class) => classes.push(class),
+                Label::Score(s) => scores.push(((s - low) / (high - low).max(1e-12)) as f32),
+            }
+        }
+        let target = match classes.is_empty() {
+            false => Target::Classes(classes),
+            true => Target::Alike(scores),
+        };
+        Ok(Sample::new(&encodings, self.pad, Some(target)))
+    }
+}
+
+/// Texts whose own tokens are asked for: masked ones, or each next one.
+pub struct TextExamples {
+    encodings: Vec<Encoding>,
+    mask: Option<(u32, f64)>,
+    pad: u32,
+}
+
+impl TextExamples {
+    /// By the model's head: a masked language model is asked for `share` of the tokens, a causal one
+    /// for each next one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a model whose head is for neither, and where the tokenizer has no mask.
+    pub fn new(encodings: Vec<Encoding>, share: f64, model: &Model) -> Result<Self> {
+        let (tokenizer, task) = (model.tokenizer()?, model.config().task);
+        let wrong = |found: String| Error::Usage {
+            flag: "--file".into(),
+            want: "a model with a head for masked or next tokens, with a mask token".into(),
+            found,
+        };
+        let mask = match task {
+            Task::CausalLm => None,
+            Task::MaskedLm => {
+                let mask = tokenizer.mask_id().ok_or_else(|| wrong("no mask token".into()))?;
+                Some((mask, share))
+            }
+            other => return Err(wrong(format!("a head for {other:?}"))),
+        };
+        Ok(Self { encodings, mask, pad: tokenizer.pad_id() })
+    }
+}
+
+impl Examples for TextExamples {
+    fn count(&self) -> usize {
+        self.encodings.len()
+    }
+
+    fn sample(&self, places: &[usize], seed: u64) -> Result<Sample> {
+        let mut some: Vec<Encoding> = places.iter().map(|&i| self.encodings[i].clone()).collect();
+        let masked = self.mask.map(|(mask, share)| mask_some(&mut some, mask, share, seed));
+        let sample = Sample::new(&some, self.pad, None);
+        let target = masked.unwrap_or_else(|| Target::next_tokens(&sample.batch));
+        Ok(Sample { target: Some(target), ..sample })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_takes_each_example_once_in_an_order_of_its_own() {
+        let pass = |first: u64| (first..first + 3).flat_map(|step| batch(10, 3, 7, step));
+        let (one, two): (Vec<usize>, Vec<usize>) = (pass(0).collect(), pass(3).collect());
+        for pass in [&one, &two] {
+            let mut sorted = pass.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), 9, "{pass:?}");
+        }
+        assert_ne!(one, two);
+        assert_eq!(batch(2, 8, 7, 5).len(), 2);
+    }
+}
