@@ -8,6 +8,7 @@ mod cast;
 mod convert;
 mod inputs;
 mod npy;
+mod trained;
 mod write;
 
 pub use arrays::{Array, Arrays};
@@ -17,4 +18,5 @@ pub(crate) use cast::Cast;
 pub use convert::{ConvertOptions, Converted, FloatType, convert, prove_folder};
 pub(crate) use convert::{config, plain, write_folder};
 pub use inputs::{read_batch, read_decoder_batch};
+pub use trained::{write_start, write_trained};
 pub use write::{FileFormat, Stages, Target};

@@ -133,6 +133,25 @@ impl Family {
         self.modules.iter().find_map(place)
     }
 
+    /// The name in a file, without the encoder's prefix unless it is one of the encoder's, of a tensor
+    /// that is called `canonical` here; `None` for one that the family does not have.
+    pub fn raw(&self, canonical: &str) -> Option<String> {
+        let (module, parameter) = canonical.rsplit_once('.')?;
+        let named = |(file, here): &(&str, &str)| match here.split_once("{}") {
+            None => (*here == module).then(|| (*file).to_owned()),
+            Some((before, after)) => {
+                let layer = module.strip_prefix(before)?.strip_suffix(after)?;
+                layer.parse::<usize>().ok().map(|_| file.replace("{}", layer))
+            }
+        };
+        // RoBERTa's `classifier` is a module of several where it is one of texts
+        let file = self.modules.iter().filter_map(named).max_by_key(String::len)?;
+        let head = ["classifier", "sequence.transform", "lm.", "replaced."];
+        let of_head = head.iter().any(|head| module.starts_with(head));
+        let prefix = if of_head { "" } else { self.prefix };
+        Some(format!("{prefix}{file}.{parameter}"))
+    }
+
     /// Whether a tensor is a buffer that needs no account.
     pub fn is_buffer(&self, raw: &str) -> bool {
         self.buffers.iter().any(|end| raw == *end || raw.ends_with(&format!(".{end}")))

@@ -25,7 +25,8 @@ impl Held {
     pub fn new(trainable: &Trainable) -> Result<Self> {
         let mut lengths = BTreeMap::new();
         for (name, side, count) in blocks(trainable) {
-            let found = lengths_of(&trainable.variables()[&name].as_detached_tensor(), side, count)?;
+            let found =
+                lengths_of(&trainable.variables()[&name].as_detached_tensor(), side, count)?;
             lengths.insert(name, found);
         }
         Ok(Self { lengths })

@@ -13,6 +13,7 @@ mod gradcheck;
 mod held;
 mod run;
 mod schedule;
+mod store;
 
 pub use adamw::{AdamW, Decay};
 pub use dropout::{Dropout, dropout};
@@ -57,4 +58,9 @@ pub(crate) fn uniform(random: &mut ChaCha12Rng) -> f32 {
 pub(crate) fn normal(random: &mut ChaCha12Rng) -> f32 {
     let (u, v) = (1.0 - uniform(random), uniform(random));
     (-2.0 * u.ln()).sqrt() * (std::f32::consts::TAU * v).cos()
+}
+
+/// Numbers of a normal distribution around 0.
+pub(crate) fn normal_numbers(random: &mut ChaCha12Rng, count: usize, deviation: f32) -> Vec<f32> {
+    (0..count).map(|_| deviation * normal(random)).collect()
 }

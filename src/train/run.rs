@@ -186,8 +186,12 @@ impl Run {
             Ok(gates.values()?.iter().filter(|one| one.score > 0.0).count())
         });
         let (sum, count) = std::mem::take(&mut self.since);
-        let point =
-            Point { step: self.step, loss: sum / count.max(1) as f64, worth, open: open.transpose()? };
+        let point = Point {
+            step: self.step,
+            loss: sum / count.max(1) as f64,
+            worth,
+            open: open.transpose()?,
+        };
         let better = self.best.as_ref().is_none_or(|(best, _)| worth > *best);
         if better || self.gates.is_some() {
             let mut copies = BTreeMap::new();

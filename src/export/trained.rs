@@ -1,0 +1,211 @@
+//! Trained weights → a checkpoint's folder, and the folder that a run with a new head starts from.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Mutex;
+
+use candle_core::{DType, Tensor};
+use rand_chacha::ChaCha12Rng;
+use safetensors::{Dtype, View};
+use serde_json::{Map, Value, json};
+
+use super::cast::Cast;
+use super::convert::{config, plain, write_folder};
+use crate::config::Task;
+use crate::error::{Error, Result};
+use crate::family::{self, Family, fields::Fields};
+use crate::hub::ModelFiles;
+use crate::model::Trainable;
+use crate::train::normal_numbers;
+use crate::weights::{Checkpoint, Storage};
+
+/// Writes a checkpoint with the weights as they are, each in the type in which the file that it comes
+/// from has it; `files` are that checkpoint's, whose configuration and tokenizer go along. Tensors
+/// that the model does not use are left out.
+///
+/// # Errors
+/// [`Error::Checkpoint`] for a number that is too large for its type, and those of
+/// [`convert`](super::convert) for what cannot be written.
+pub fn write_trained(
+    trainable: &Trainable,
+    files: &ModelFiles,
+    out: &Path,
+    force: bool,
+) -> Result<Vec<String>> {
+    let checkpoint = Checkpoint::open(files)?;
+    let config = config(files, &checkpoint, None)?;
+    let mut tensors: Vec<(&str, Tensor)> = Vec::new();
+    for (stored, var) in trainable.stored() {
+        let dtype = match stored.dtype {
+            Storage::Plain(Dtype::F16) => DType::F16,
+            Storage::Plain(Dtype::BF16) => DType::BF16,
+            Storage::Plain(Dtype::F64) => DType::F64,
+            _ => DType::F32,
+        };
+        let tensor = var.as_detached_tensor().to_dtype(dtype)?;
+        let largest = tensor.to_dtype(DType::F32)?.abs()?.flatten_all()?.max(0)?;
+        if !largest.to_scalar::<f32>()?.is_finite() {
+            let why = format!("`{}` holds a number that {dtype:?} cannot", stored.raw);
+            return Err(Error::checkpoint(checkpoint.path(), why));
+        }
+        tensors.push((&stored.raw, tensor));
+    }
+    let views = tensors.iter().map(|(name, tensor)| (*name, tensor));
+    let (names, ..) =
+        write_folder(files, out, &config, force, |path, shown| write(path, shown, views))?;
+    Ok(names)
+}
+
+/// Writes the folder that training starts from: the checkpoint, with a new head for these classes
+/// unless it tells them already. Numbers of the new head are drawn from N(0, 0.02²), its biases are 0;
+/// heads for other tasks go.
+///
+/// # Errors
+/// [`Error::Checkpoint`] for a family whose classifier attnviz does not run, and those of
+/// [`convert`](super::convert) for what cannot be read or written.
+pub fn write_start(
+    files: &ModelFiles,
+    classes: &[String],
+    random: &mut ChaCha12Rng,
+    out: &Path,
+) -> Result<()> {
+    let checkpoint = Checkpoint::open(files)?;
+    let bytes = config(files, &checkpoint, None)?;
+    let path = files.config.as_ref().map_or(checkpoint.path(), |asset| asset.path());
+    let fields = Fields::parse(path, &bytes)?;
+    let family = match fields.text("model_type")? {
+        Some(model_type) => family::of(&fields, &model_type)?,
+        None => family::infer(checkpoint.path(), checkpoint.names())?,
+    };
+    let read = (family.read)(&fields)?;
+    let class = family.classes.iter().find(|(_, task)| *task == Task::SequenceClassification);
+    let has =
+        |name: &str| checkpoint.names().any(|raw| family.canonical(raw).as_deref() == Some(name));
+    let told = has("classifier.weight") && read.labels == classes;
+    let (too_large, mut parts) = (Mutex::default(), Vec::new());
+    let mut text: Map<String, Value> =
+        serde_json::from_slice(&bytes).map_err(|why| Error::checkpoint(path, why.to_string()))?;
+    let keeps = |name: &str| {
+        let words = name.starts_with("lm.") && !read.task_heads.shared;
+        told || !(words || ["classifier.", "replaced."].iter().any(|head| name.starts_with(head)))
+    };
+    for (raw, tensor, bytes) in checkpoint.tensors() {
+        let Some(name) = family.canonical(raw).filter(|name| keeps(name)) else { continue };
+        let raw = if told { raw.to_owned() } else { whole_name(family, raw, &name) };
+        parts.push((raw, Part::Stored(plain(tensor, bytes, &too_large))));
+    }
+    if !told {
+        let Some((class, _)) = class else {
+            let why = format!("attnviz runs no classifier of {}", family.model_type);
+            return Err(Error::checkpoint(path, why));
+        };
+        let named = |(id, name): (usize, &String)| (id.to_string(), Value::from(name.as_str()));
+        let ids = |(id, name): (usize, &String)| (name.clone(), Value::from(id));
+        text.insert("architectures".into(), json!([class]));
+        text.insert("problem_type".into(), "single_label_classification".into());
+        text.insert("id2label".into(), classes.iter().enumerate().map(named).collect());
+        text.insert("label2id".into(), classes.iter().enumerate().map(ids).collect());
+        for (name, shape) in head(family, &read, classes.len()) {
+            if !has(&name) || name.starts_with("classifier.") {
+                let count = shape.iter().product();
+                let values = match (shape.len(), name.ends_with("norm.weight")) {
+                    (_, true) => vec![1.0; count],
+                    (1, _) => vec![0.0; count],
+                    _ => normal_numbers(random, count, 0.02),
+                };
+                let raw = family.raw(&name).ok_or_else(|| {
+                    Error::checkpoint(path, format!("{} has no `{name}`", family.model_type))
+                })?;
+                parts.push((raw, Part::New(shape, values)));
+            }
+        }
+    }
+    let mut config =
+        serde_json::to_vec_pretty(&text).map_err(|why| Error::checkpoint(path, why.to_string()))?;
+    config.push(b'\n');
+    write_folder(files, out, &config, true, |path, shown| write(path, shown, parts))?;
+    Ok(())
+}
+
+/// The tensors of a classifier of texts, by canonical names, with their shapes.
+fn head(
+    family: &Family,
+    config: &crate::config::Config,
+    classes: usize,
+) -> Vec<(String, Vec<usize>)> {
+    let width = config.hidden_size;
+    let mut all = vec![
+        ("classifier.weight".to_owned(), vec![classes, width]),
+        ("classifier.bias".to_owned(), vec![classes]),
+    ];
+    let transform = match (config.task_heads.shared, family.raw("sequence.transform.weight")) {
+        (true, _) => "lm.transform",
+        (false, Some(_)) => "sequence.transform",
+        (false, None) => "pooler",
+    };
+    all.push((format!("{transform}.weight"), vec![width, width]));
+    match config.task_heads.shared {
+        // ModernBERT's maps have no biases
+        true => all.push(("lm.norm.weight".into(), vec![width])),
+        false => all.push((format!("{transform}.bias"), vec![width])),
+    }
+    all
+}
+
+/// The name of an encoder's tensor in a file that holds a head too.
+fn whole_name(family: &Family, raw: &str, canonical: &str) -> String {
+    let head = ["classifier.", "sequence.", "lm.", "replaced."];
+    let bare = raw.strip_prefix(family.prefix).unwrap_or(raw);
+    match head.iter().any(|head| canonical.starts_with(head)) && family.prefix != bare {
+        true => bare.to_owned(),
+        false => format!("{}{bare}", family.prefix),
+    }
+}
+
+fn write<'a, S: AsRef<str> + Ord + std::fmt::Display, V: View + 'a>(
+    path: &Path,
+    shown: &Path,
+    parts: impl IntoIterator<Item = (S, V)>,
+) -> Result<()> {
+    // what transformers asks for before it loads a file
+    let about = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize_to_file(parts, Some(about), path)
+        .map_err(|why| Error::Output { path: shown.into(), why: why.to_string() })
+}
+
+/// A tensor of the start: as the file has it, or new.
+enum Part<'a> {
+    Stored(Cast<'a>),
+    New(Vec<usize>, Vec<f32>),
+}
+
+impl View for Part<'_> {
+    fn dtype(&self) -> Dtype {
+        match self {
+            Self::Stored(cast) => cast.dtype(),
+            Self::New(..) => Dtype::F32,
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Stored(cast) => cast.shape(),
+            Self::New(shape, _) => shape,
+        }
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Stored(cast) => cast.data(),
+            Self::New(_, values) => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        }
+    }
+
+    fn data_len(&self) -> usize {
+        match self {
+            Self::Stored(cast) => cast.data_len(),
+            Self::New(_, values) => 4 * values.len(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A run's state as one file: whole, and replaced whole.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+use safetensors::SafeTensors;
+
+use super::run::{Plan, Run, State};
+use crate::error::{Error, Result};
+use crate::model::Trainable;
+use crate::output::write_aside;
+
+/// Key of what is not a tensor.
+const ABOUT: &str = "attnviz";
+
+/// The file of a run's state in a folder.
+fn file(folder: &Path) -> PathBuf {
+    folder.join("state.safetensors")
+}
+
+impl Run {
+    /// Writes everything that a later step depends on into `state.safetensors` of a folder, aside and
+    /// then renamed: whenever the program is killed, the file is the old or the new one.
+    ///
+    /// # Errors
+    /// [`Error::Io`] and [`Error::Output`] where it cannot be written.
+    pub fn save(&self, folder: &Path) -> Result<()> {
+        let path = file(folder);
+        let failed = |why: String| Error::Output { path: path.clone(), why };
+        let (state, tensors) = self.state()?;
+        let about = serde_json::to_string(&state).map_err(|why| failed(why.to_string()))?;
+        let about = HashMap::from([(ABOUT.to_owned(), about)]);
+        write_aside(&path, |aside| {
+            safetensors::serialize_to_file(&tensors, Some(about), aside.path())
+                .map_err(|why| failed(why.to_string()))
+        })
+    }
+
+    /// Goes on from what [`Run::save`] wrote into a folder; `None` where there is nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for a file that is no state of a run, [`Error::Usage`] for one of a run
+    /// with another plan.
+    pub fn resume(folder: &Path, plan: &Plan, trainable: Trainable) -> Result<Option<Self>> {
+        let path = file(folder);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let bytes = std::fs::read(&path).map_err(Error::io(&path, "read it"))?;
+        let (state, tensors) = read(&path, &bytes)?;
+        if state.plan != *plan {
+            return Err(Error::Usage {
+                flag: "--resume".into(),
+                want: format!("the settings of the run that {} is of", path.display()),
+                found: differences(&state.plan, plan),
+            });
+        }
+        Self::resumed(trainable, state, &tensors).map(Some)
+    }
+}
+
+fn read(path: &Path, bytes: &[u8]) -> Result<(State, BTreeMap<String, Tensor>)> {
+    let broken = |why: String| Error::checkpoint(path, why);
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|why| broken(why.to_string()))?;
+    let about = header.metadata().as_ref().and_then(|about| about.get(ABOUT));
+    let about = about.ok_or_else(|| broken("it is no state of a run".into()))?;
+    let state = serde_json::from_str(about).map_err(|why| broken(why.to_string()))?;
+    let all = SafeTensors::deserialize(bytes).map_err(|why| broken(why.to_string()))?;
+    let mut tensors = BTreeMap::new();
+    for (name, view) in all.iter() {
+        let one = Tensor::from_raw_buffer(view.data(), DType::F32, view.shape(), &Device::Cpu)?;
+        tensors.insert(name.to_owned(), one);
+    }
+    Ok((state, tensors))
+}
+
+/// The settings in which two plans differ, as `name: there, now here`.
+fn differences(there: &Plan, here: &Plan) -> String {
+    let map = |plan: &Plan| match serde_json::to_value(plan) {
+        Ok(serde_json::Value::Object(map)) => map,
+        _ => serde_json::Map::new(),
+    };
+    let (there, here) = (map(there), map(here));
+    let differing = there.iter().filter(|(key, value)| here.get(*key) != Some(value));
+    let each = differing.map(|(key, value)| {
+        let now = here.get(key).map(ToString::to_string).unwrap_or_default();
+        format!("{key}: {value}, now {now}")
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
