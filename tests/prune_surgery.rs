@@ -231,7 +231,7 @@ fn a_layer_that_loses_all_heads_passes_its_residual_and_bias() {
             || line.ends_with("(decoder:L1H0, …)`");
         assert!(found && line.contains("--allow-empty-layers") && !out.exists(), "{line}");
 
-        let options = PruneOptions { allow_empty_layers: true, force: false };
+        let options = PruneOptions { allow_empty_layers: true, ..PruneOptions::default() };
         let done = prune(&files, &out, &remove, &options).expect("prunes");
         let left = open(&out, None).expect("loads");
         let gated = run(&whole, &golden, &gates(&done.removed));

@@ -53,6 +53,8 @@ pub(crate) const PRUNED: &str = "pruned_heads";
 pub(crate) const DECODER_PRUNED: &str = "decoder_pruned_heads";
 /// The same of its attention over that output.
 pub(crate) const CROSS_PRUNED: &str = "cross_pruned_heads";
+/// Removed heads whose means the output biases hold.
+pub(crate) const FOLDED: &str = "folded_heads";
 
 const FAMILIES: &[&Family] = &[
     &bert::BERT,

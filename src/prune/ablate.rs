@@ -13,7 +13,7 @@ use crate::tokens::Batch;
 use crate::trace::{Change, Intervention, Keep, Recorder, Site, Trace};
 
 /// A tensor for each layer of each stack.
-type Layers = BTreeMap<(Stack, usize), Tensor>;
+pub(super) type Layers = BTreeMap<(Stack, usize), Tensor>;
 
 /// What a head gives in place of its output while it is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

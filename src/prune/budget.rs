@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use super::operations::operations;
 use super::place::{StackHead, without};
-use super::strategy::{Chooser, Strategy};
-use super::surgery::parameters;
+use super::source::parameters;
+use super::strategy::Chooser;
 use super::units::{Room, units};
 use crate::config::Stack;
 use crate::error::{Error, Result};
@@ -100,19 +100,45 @@ impl Costs {
     }
 }
 
-impl Chooser<'_> {
-    /// The fewest heads without which no more than the budget stays of the checkpoint in `files`,
-    /// which the chooser's model was loaded from.
+/// How far strategies have to go for a budget, see [`Chooser::allowance`].
+pub struct Allowance {
+    budget: Budget,
+    costs: Costs,
+    limit: f64,
+    /// Fractions of all heads before any pruning, ascending, among which one is enough: a single one
+    /// unless heads of different stacks save different amounts or go several at a time.
+    pub fractions: Vec<f64>,
+    /// Whether every layer keeps a head.
+    keeps: bool,
+}
+
+impl Allowance {
+    /// The place of the first of these masks without whose heads no more than the budget stays.
     ///
     /// # Errors
-    /// [`Error::Usage`] where more stays whatever goes, naming the least that can be had; those of
-    /// [`Chooser::masks`].
-    pub fn within(
-        &self,
-        strategy: &Strategy,
-        budget: &Budget,
-        files: &ModelFiles,
-    ) -> Result<BTreeSet<StackHead>> {
+    /// [`Error::Usage`] where more stays without any of them, naming the least.
+    pub fn first(&self, masks: &[BTreeSet<StackHead>]) -> Result<usize> {
+        let enough = |mask| self.costs.left(mask) <= self.limit * (1.0 + 1e-12);
+        masks.iter().position(enough).ok_or_else(|| {
+            let left = masks.iter().map(|mask| self.costs.left(mask));
+            let least = left.fold(self.costs.whole, f64::min);
+            let stays = if self.keeps { ", with a head left in each layer" } else { "" };
+            Error::Usage {
+                flag: "--budget".into(),
+                want: format!("{} or more{stays}", least.ceil()),
+                found: self.budget.to_string(),
+            }
+        })
+    }
+}
+
+impl Chooser<'_> {
+    /// What [`masks`](Self::masks) is to be asked for so that no more than the budget stays of the
+    /// checkpoint in `files`, which the chooser's model was loaded from.
+    ///
+    /// # Errors
+    /// Those of opening the checkpoint.
+    pub fn allowance(&self, budget: &Budget, files: &ModelFiles) -> Result<Allowance> {
         let (config, heads) = (self.model.config(), self.heads());
         let units = units(config, &heads);
         let costs = self.costs(budget.of, files, &heads, &units)?;
@@ -127,25 +153,14 @@ impl Chooser<'_> {
             Some(saving) if excess > 0.0 => (excess / saving * (1.0 - 1e-12)).ceil() as usize,
             _ => 0,
         };
-        // heads of different stacks need not save as much, and some go only several at a time
         let largest = units.iter().map(Vec::len).max().unwrap_or(1);
-        let last = (count(saved(f64::min)) + largest - 1).min(heads.len());
+        let last = match count(saved(f64::min)) {
+            0 => 0,
+            count => (count + largest - 1).min(heads.len()),
+        };
         let first = count(saved(f64::max)).min(last);
-        let fractions: Vec<f64> = (first..=last).map(|count| room.fraction(count)).collect();
-        let mut least = costs.whole;
-        for mask in self.masks(strategy, &fractions)? {
-            let left = costs.left(&mask);
-            if left <= limit * (1.0 + 1e-12) {
-                return Ok(mask);
-            }
-            least = least.min(left);
-        }
-        let stays = if self.allow_empty { "" } else { ", with a head left in each layer" };
-        Err(Error::Usage {
-            flag: "--budget".into(),
-            want: format!("{} or more{stays}", least.ceil()),
-            found: budget.to_string(),
-        })
+        let fractions = (first..=last).map(|count| room.fraction(count)).collect();
+        Ok(Allowance { budget: *budget, costs, limit, fractions, keeps: !self.allow_empty })
     }
 
     fn costs(

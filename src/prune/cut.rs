@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use half::{bf16, f16};
 use safetensors::{Dtype, View};
 
 use super::place::{StackHead, left};
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::export::Cast;
 use crate::family::Family;
 use crate::select::Head;
+use crate::weights::{Number, Storage};
 
 /// What goes, and of what.
 pub(super) struct Cuts<'a> {
@@ -32,6 +34,20 @@ pub(super) struct Plan {
 impl Cuts<'_> {
     /// What stays of the tensor of this name in the file; `None` for one that no head has part in.
     pub fn plan(&self, raw: &str) -> Option<Plan> {
+        let (stack, block, part, end) = self.place(raw)?;
+        let stays = self.stays(stack, block, &part)?;
+        let axis = match (&*end, &*part) {
+            ("weight", "output") => usize::from(!self.family.turned),
+            ("weight", _) => usize::from(self.family.turned),
+            ("bias", "output") => return None, // of the sum over heads, which stays
+            ("bias", _) => 0,
+            _ => return None,
+        };
+        Some(Plan { stack, block, axis, stays })
+    }
+
+    /// Stack, block, part and kind of a tensor of an attention.
+    fn place(&self, raw: &str) -> Option<(Stack, usize, String, String)> {
         let name = self.family.canonical(raw)?;
         let (stack, name) = match (name.strip_prefix("decoder."), name.strip_prefix("encoder.")) {
             (Some(name), _) => (Stack::Decoder, name),
@@ -47,15 +63,14 @@ impl Cuts<'_> {
             "cross" => Stack::Cross,
             _ => return None,
         };
-        let stays = self.stays(stack, block, part)?;
-        let axis = match (end, part) {
-            ("weight", "output") => usize::from(!self.family.turned),
-            ("weight", _) => usize::from(self.family.turned),
-            ("bias", "output") => return None, // of the sum over heads, which stays
-            ("bias", _) => 0,
-            _ => return None,
-        };
-        Some(Plan { stack, block, axis, stays })
+        Some((stack, block, part.into(), end.into()))
+    }
+
+    /// The layer's block, and its stack, of the bias that the sum over heads has; `None` for other
+    /// tensors.
+    pub fn output_bias(&self, raw: &str) -> Option<(Stack, usize)> {
+        let (stack, block, part, end) = self.place(raw)?;
+        (part == "output" && end == "bias").then_some((stack, block))
     }
 
     /// For each row of a part, in terms of its output, whether it stays.
@@ -85,6 +100,8 @@ pub(super) struct Cut<'a> {
     shape: Vec<usize>,
     /// Bytes of what lies behind one place on the axis, and which places stay.
     places: Option<(usize, Vec<bool>)>,
+    /// The bytes of a bias to which something was added.
+    changed: Option<Vec<u8>>,
 }
 
 impl<'a> Cut<'a> {
@@ -94,7 +111,7 @@ impl<'a> Cut<'a> {
     pub fn new(whole: Cast<'a>, plan: Option<Plan>, path: &Path) -> Result<Self> {
         let (mut shape, raw) = (whole.tensor.shape.clone(), &whole.tensor.raw);
         let Some(Plan { axis, stays, .. }) = plan else {
-            return Ok(Self { whole, shape, places: None });
+            return Ok(Self { whole, shape, places: None, changed: None });
         };
         if shape.get(axis) != Some(&stays.len()) {
             let mut want = shape.clone();
@@ -113,7 +130,32 @@ impl<'a> Cut<'a> {
             return Err(Error::checkpoint(path, why));
         }
         shape[axis] = stays.iter().filter(|&&stays| stays).count();
-        Ok(Self { whole, shape, places: Some((bits / 8, stays)) })
+        Ok(Self { whole, shape, places: Some((bits / 8, stays)), changed: None })
+    }
+
+    /// Adds numbers to those of a vector, in its own number format.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoint`] for another number of them, and for a format without fractions.
+    pub fn add(&mut self, numbers: &[f64], path: &Path) -> Result<()> {
+        let (raw, dtype) = (&self.whole.tensor.raw, self.whole.dtype);
+        let number = Number::of(Storage::Plain(dtype));
+        let (Some(number), true) = (number, self.shape == [numbers.len()]) else {
+            let shape = &self.shape;
+            let why =
+                format!("tensor `{raw}` is {dtype:?} {shape:?}: no bias of {}", numbers.len());
+            return Err(Error::checkpoint(path, why));
+        };
+        let mut values = vec![0.0f32; numbers.len()];
+        number.decode(&self.whole.data(), &mut values);
+        let sums = values.iter().zip(numbers).map(|(&value, add)| f64::from(value) + add);
+        self.changed = Some(match number {
+            Number::F16 => sums.flat_map(|x| f16::from_f64(x).to_le_bytes()).collect(),
+            Number::Bf16 => sums.flat_map(|x| bf16::from_f64(x).to_le_bytes()).collect(),
+            Number::F64 => sums.flat_map(f64::to_le_bytes).collect(),
+            _ => sums.flat_map(|x| (x as f32).to_le_bytes()).collect(),
+        });
+        Ok(())
     }
 
     /// Numbers that are left.
@@ -132,6 +174,9 @@ impl View for Cut<'_> {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
+        if let Some(bytes) = &self.changed {
+            return Cow::Borrowed(bytes);
+        }
         let bytes = self.whole.data();
         let Some((size, stays)) = &self.places else { return bytes };
         let places = bytes.chunks_exact((*size).max(1)).zip(stays.iter().cycle());

@@ -1,6 +1,5 @@
 //! Heads out of the weights, into a checkpoint that loads again.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -8,22 +7,25 @@ use std::sync::Mutex;
 use serde_json::{Map, Value};
 
 use super::cut::{Cut, Cuts};
+use super::means::HeadMeans;
 use super::place::{StackHead, left, name, stacks};
+use super::source::{Source, count};
 use crate::config::{Config, Stack};
 use crate::error::{Error, Result};
 use crate::export;
-use crate::family::{self, Family, fields::Fields};
+use crate::family;
 use crate::hub::ModelFiles;
 use crate::select::Head;
-use crate::weights::Checkpoint;
 
 /// What may be cut and written.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PruneOptions {
     /// Lets a layer lose all its heads; what is left of its attention is the output bias.
     pub allow_empty_layers: bool,
     /// Write into a folder that holds other files; those of the same names are replaced.
     pub force: bool,
+    /// Adds the mean output of the heads that go to the output bias of their layer.
+    pub fold_bias: Option<HeadMeans>,
 }
 
 /// What was cut and written.
@@ -60,9 +62,13 @@ pub struct Pruned {
 /// - A bias by distance that all layers share (T5, MPNet) stays whole, its columns under their
 ///   original numbers.
 ///
+/// With [`PruneOptions::fold_bias`] the output bias keeps what the heads gave on the mean, rounded to
+/// its own number format; `config.json` names these heads under `folded_heads`.
+///
 /// # Errors
-/// [`Error::Usage`] for heads that the model does not have, part of a group, and for a layer that
-/// would lose its last head unless the options allow it; those of [`convert`](crate::export::convert)
+/// [`Error::Usage`] for heads that the model does not have, part of a group, for a layer that
+/// would lose its last head unless the options allow it, and for means where there is no output bias
+/// to keep them (T5, LLaMA) or several layers share it (ALBERT); those of [`convert`](crate::export::convert)
 /// for what cannot be read or written.
 pub fn prune(
     files: &ModelFiles,
@@ -76,8 +82,11 @@ pub fn prune(
     let gone = whole(config, remove, &mut notes)?;
     check(config, &gone, options)?;
     let too_large = Mutex::default();
-    let parts = source.cut(&gone, &too_large)?;
-    let text = described(&source, &gone)?;
+    let mut parts = source.cut(&gone, &too_large)?;
+    if let Some(means) = &options.fold_bias {
+        notes.extend(fold(&source, &mut parts, &gone, means)?);
+    }
+    let text = described(&source, &gone, options.fold_bias.is_some())?;
 
     let parameters = (source.count(), count(&parts));
     let stored = checkpoint.tensors().map(|(.., bytes)| bytes.len() as u64).sum();
@@ -101,90 +110,8 @@ pub fn prune(
     })
 }
 
-/// A checkpoint with its configuration, before anything is cut.
-struct Source {
-    checkpoint: Checkpoint,
-    bytes: Cow<'static, [u8]>,
-    /// The configuration's file, or the one that it is in.
-    path: PathBuf,
-    family: &'static Family,
-    config: Config,
-}
-
-impl Source {
-    fn open(files: &ModelFiles) -> Result<Self> {
-        let checkpoint = Checkpoint::open(files)?;
-        let bytes = export::config(files, &checkpoint, None)?;
-        let path = match (&files.config, checkpoint.config()) {
-            (Some(asset), _) => asset.path(),
-            (None, found) => found.map_or(checkpoint.path(), |(path, _)| path),
-        };
-        let path = path.to_path_buf();
-        let fields = Fields::parse(&path, &bytes)?;
-        let family = match fields.text("model_type")? {
-            Some(model_type) => family::of(&fields, &model_type)?,
-            None => family::infer(checkpoint.path(), checkpoint.names())?,
-        };
-        let config = (family.read)(&fields)?;
-        Ok(Self { checkpoint, bytes, path, family, config })
-    }
-
-    /// Numbers in all tensors.
-    fn count(&self) -> usize {
-        self.checkpoint.tensors().map(|(_, one, _)| one.shape.iter().product::<usize>()).sum()
-    }
-
-    /// Every tensor with what is cut out of it.
-    fn cut<'a>(
-        &'a self,
-        gone: &BTreeSet<StackHead>,
-        too_large: &'a Mutex<Option<String>>,
-    ) -> Result<Vec<(&'a str, Cut<'a>)>> {
-        let Self { checkpoint, family, config, .. } = self;
-        let cuts = Cuts { config, family, gone };
-        let mut cut: BTreeSet<(Stack, usize)> = BTreeSet::new();
-        let mut parts = Vec::new();
-        for (name, tensor, bytes) in checkpoint.tensors() {
-            let plan = cuts.plan(name);
-            if let Some(plan) = &plan {
-                cut.insert((plan.stack, plan.block));
-            }
-            let whole = export::plain(tensor, bytes, too_large);
-            parts.push((name, Cut::new(whole, plan, checkpoint.path())?));
-        }
-        let lacking = gone.iter().find(|one| {
-            let block = config.of(one.stack).shared[one.head.layer];
-            !cut.contains(&(one.stack, block))
-        });
-        match lacking {
-            None => Ok(parts),
-            Some(one) => {
-                let why = format!("holds no weights of {one}, which is to be removed");
-                Err(Error::checkpoint(checkpoint.path(), why))
-            }
-        }
-    }
-}
-
-fn count(parts: &[(&str, Cut<'_>)]) -> usize {
-    parts.iter().map(|(_, cut)| cut.count()).sum()
-}
-
-/// Numbers in all tensors of a checkpoint, before and after these heads are cut out; layers may lose
-/// all of theirs. Nothing is written.
-pub(super) fn parameters(
-    files: &ModelFiles,
-    remove: &BTreeSet<StackHead>,
-) -> Result<(usize, usize)> {
-    let source = Source::open(files)?;
-    let gone = whole(&source.config, remove, &mut Vec::new())?;
-    let too_large = Mutex::default();
-    let after = count(&source.cut(&gone, &too_large)?);
-    Ok((source.count(), after))
-}
-
 /// The heads that go of those that are there: with them those of all layers of a shared block.
-fn whole(
+pub(super) fn whole(
     config: &Config,
     remove: &BTreeSet<StackHead>,
     notes: &mut Vec<String>,
@@ -258,6 +185,51 @@ fn check(config: &Config, gone: &BTreeSet<StackHead>, options: &PruneOptions) ->
     Ok(())
 }
 
+/// Adds the means of the heads that go to the output biases of their layers, and says where.
+fn fold(
+    source: &Source,
+    parts: &mut [(&str, Cut<'_>)],
+    gone: &BTreeSet<StackHead>,
+    means: &HeadMeans,
+) -> Result<Vec<String>> {
+    let Source { checkpoint, config, family, .. } = source;
+    let wrong = |want: &str, found: String| Error::Usage {
+        flag: "--fold-bias".into(),
+        want: want.into(),
+        found,
+    };
+    let cuts = Cuts { config, family, gone };
+    let mut layers: BTreeMap<(Stack, usize), Vec<StackHead>> = BTreeMap::new();
+    for &one in gone {
+        layers.entry((one.stack, one.head.layer)).or_default().push(one);
+    }
+    let mut notes = Vec::new();
+    for ((stack, layer), heads) in layers {
+        let shared = &config.of(stack).shared;
+        let block = shared[layer];
+        if shared.iter().filter(|&&other| other == block).count() > 1 {
+            let found = format!("{}, whose layers share theirs", config.model_type);
+            return Err(wrong("an output bias for each layer to keep the means in", found));
+        }
+        let place =
+            |(name, _): &&mut (&str, Cut<'_>)| cuts.output_bias(name) == Some((stack, block));
+        let Some((name, bias)) = parts.iter_mut().find(place) else {
+            let found = format!("{}, which has none in layer {layer}", config.model_type);
+            return Err(wrong(
+                "a model whose attention has an output bias to keep the means in",
+                found,
+            ));
+        };
+        let sum = means.sum(&heads).ok_or_else(|| {
+            wrong("means of all heads that go", format!("none of {}, …", heads[0]))
+        })?;
+        bias.add(&sum, checkpoint.path())?;
+        let names: Vec<String> = heads.iter().map(StackHead::to_string).collect();
+        notes.push(format!("`{name}` now holds the mean output of {}", names.join(", ")));
+    }
+    Ok(notes)
+}
+
 /// Keys under which the removed heads of a stack are named.
 fn key(config: &Config, stack: Stack) -> &'static str {
     match (stack, &config.decoder) {
@@ -268,7 +240,7 @@ fn key(config: &Config, stack: Stack) -> &'static str {
 }
 
 /// The configuration with the heads that went, in every stack.
-fn described(source: &Source, gone: &BTreeSet<StackHead>) -> Result<Vec<u8>> {
+fn described(source: &Source, gone: &BTreeSet<StackHead>, folded: bool) -> Result<Vec<u8>> {
     let Source { bytes, config, family, path, .. } = source;
     let broken = |why: serde_json::Error| Error::checkpoint(path, why.to_string());
     let mut text: Map<String, Value> = serde_json::from_slice(bytes).map_err(broken)?;
@@ -297,6 +269,12 @@ fn described(source: &Source, gone: &BTreeSet<StackHead>) -> Result<Vec<u8>> {
         if !listed.is_empty() {
             text.insert(key(config, stack).into(), listed.into());
         }
+    }
+    if folded {
+        let before = text.get(family::FOLDED).and_then(Value::as_array).cloned();
+        let now = gone.iter().map(|one| Value::from(one.to_string()));
+        let all: Vec<Value> = before.into_iter().flatten().chain(now).collect();
+        text.insert(family::FOLDED.into(), all.into());
     }
     let mut text = serde_json::to_vec_pretty(&text).map_err(broken)?;
     text.push(b'\n');
