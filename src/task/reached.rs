@@ -73,20 +73,28 @@ impl Reached {
     /// The 95 % interval of the metric by the bootstrap over items (Efron 1979), percentiles of
     /// `rounds` resamplings from `seed`.
     pub fn interval(&self, rounds: usize, seed: u64) -> (f64, f64) {
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let count = self.items();
-        let mut drawn: Vec<f64> = (0..rounds)
-            .map(|_| {
-                let one = |_| (random.next_u64() % count.max(1) as u64) as usize;
-                self.metric_over(&(0..count).map(one).collect::<Vec<_>>())
-            })
-            .collect();
-        drawn.sort_by(f64::total_cmp);
-        let quantile = |share: f64| {
-            let at = (share * drawn.len().saturating_sub(1) as f64).round() as usize;
-            drawn.get(at).copied().unwrap_or_else(|| self.metric())
+        let found = bootstrap(self.items(), rounds, seed, |items| self.metric_over(items));
+        found.unwrap_or_else(|| (self.metric(), self.metric()))
+    }
+
+    /// What another model, over the same items, changes of the metric, with the 95 % interval of the
+    /// difference by the bootstrap over items: both models have the same ones each time.
+    pub fn change(&self, after: &Self, rounds: usize, seed: u64) -> (f64, (f64, f64)) {
+        let difference = |items: &[usize]| after.metric_over(items) - self.metric_over(items);
+        let all: Vec<usize> = (0..self.items()).collect();
+        let whole = difference(&all);
+        (whole, bootstrap(self.items(), rounds, seed, difference).unwrap_or((whole, whole)))
+    }
+
+    /// Item by item whether its class is right; `None` for pairs and where items have several classes,
+    /// which are no independent trials.
+    pub fn flags(&self) -> Option<Vec<bool>> {
+        let Answers::Classes { items, .. } = &self.answers else { return None };
+        let flag = |answers: &Vec<(u32, u32)>| match answers.as_slice() {
+            [(told, is)] => Some(told == is),
+            _ => None,
         };
-        (quantile(0.025), quantile(0.975))
+        items.iter().map(flag).collect()
     }
 
     /// Per item, the share of its classes that are right; empty for pairs.
@@ -115,6 +123,28 @@ impl Reached {
     }
 }
 
+/// The middle 95 % of a number over items that are drawn with replacement.
+fn bootstrap(
+    count: usize,
+    rounds: usize,
+    seed: u64,
+    of: impl Fn(&[usize]) -> f64,
+) -> Option<(f64, f64)> {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut drawn: Vec<f64> = (0..rounds)
+        .map(|_| {
+            let one = |_| (random.next_u64() % count.max(1) as u64) as usize;
+            of(&(0..count).map(one).collect::<Vec<_>>())
+        })
+        .collect();
+    drawn.sort_by(f64::total_cmp);
+    let quantile = |share: f64| {
+        let at = (share * drawn.len().saturating_sub(1) as f64).round() as usize;
+        drawn.get(at).copied()
+    };
+    quantile(0.025).zip(quantile(0.975))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +162,17 @@ mod tests {
 
         let pairs = Reached { answers: Answers::Pairs(vec![(0.1, 1.0), (0.2, 3.0), (0.3, 2.0)]) };
         assert!((pairs.metric() - 0.5).abs() < 1e-12 && pairs.right().is_empty());
+        let same = pairs.change(&pairs, 100, 1);
+        assert!(same == (0.0, (0.0, 0.0)) && pairs.flags().is_none());
+        let single = |told| vec![(told, 0)];
+        let of = |told: [u32; 4]| Reached {
+            answers: Answers::Classes { items: told.map(single).to_vec(), count: 2 },
+        };
+        let (before, after) = (of([0, 0, 0, 1]), of([0, 1, 1, 1]));
+        assert_eq!(before.flags(), Some(vec![true, true, true, false]));
+        let (change, (low, high)) = before.change(&after, 500, 1);
+        assert!(change == -0.5 && low == -1.0 && high == 0.0, "{change} {low} {high}");
+        assert_eq!(classes.flags(), None);
         assert_eq!((pairs.metric_name(), pairs.metric_over(&[0, 0])), ("Spearman", 0.0));
     }
 }

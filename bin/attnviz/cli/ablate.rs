@@ -6,7 +6,7 @@ use std::path::Path;
 use attnviz::output::prove_writable;
 use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
 use attnviz::prune::{HeadScore, Off, StackHead, ablate, heads_left};
-use attnviz::task::{Effect, Outputs, cosines, effect, holm};
+use attnviz::task::{Effect, Outputs, benjamini_hochberg, cosines, effect, holm};
 use attnviz::{Error, Model, Result, Stack};
 use ndarray::Array2;
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ struct Found {
     effect: Effect,
     /// Holm-adjusted; of losses that may fall as well as rise.
     p: Option<f64>,
+    /// The same after Benjamini-Hochberg.
+    q: Option<f64>,
 }
 
 impl Found {
@@ -115,12 +117,13 @@ fn effects(
             _ => cosines(unpruned, changed)?.into_iter().map(|cosine| 1.0 - cosine).collect(),
         };
         let effect = effect(&differences, args.rounds as usize, args.texts.seed);
-        found.push(Found { head, effect, p: None });
+        found.push(Found { head, effect, p: None, q: None });
     }
     if signed {
         let p: Vec<f64> = found.iter().map(|one| one.effect.p).collect();
-        for (one, p) in found.iter_mut().zip(holm(&p)) {
-            one.p = Some(p);
+        let adjusted = holm(&p).into_iter().zip(benjamini_hochberg(&p));
+        for (one, (holm, hochberg)) in found.iter_mut().zip(adjusted) {
+            (one.p, one.q) = (Some(holm), Some(hochberg));
         }
     }
     Ok(found)
@@ -155,6 +158,7 @@ fn as_json(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
         keys.insert("size".into(), own.size.into());
         keys.insert("p".into(), json!(one.p.map(|_| own.p)));
         keys.insert("p_holm".into(), json!(one.p));
+        keys.insert("p_benjamini_hochberg".into(), json!(one.q));
         Value::Object(keys)
     });
     let all = json!({
@@ -181,10 +185,12 @@ fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
     order.sort_by(|a, b| b.effect.mean.total_cmp(&a.effect.mean));
     let line = |one: &&Found| {
         let (low, high) = one.effect.interval;
-        let p = one.p.map(|p| format!(", p {p:.3} (Holm)")).unwrap_or_default();
+        let both = one.p.zip(one.q);
+        let p = both.map(|(p, q)| format!(", p {p:.3} (Holm), {q:.3} (BH)")).unwrap_or_default();
+        let size = number(one.effect.size);
         let (mean, low, high) = (number(one.effect.mean), number(low), number(high));
         let head = label(model.config(), one.head);
-        format!("  {head} {mean} [{low}, {high}]{p}\n")
+        format!("  {head} {mean} [{low}, {high}], d {size}{p}\n")
     };
     text += "\nmost, with 95 % intervals over the texts\n";
     text.extend(order.iter().take(LISTED).map(line));
@@ -193,7 +199,8 @@ fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
         text.extend(order.iter().rev().take(LISTED.min(order.len() - LISTED)).map(line));
     }
     if found.iter().any(|one| one.p.is_some()) {
-        text += "* p below 0.05 after Holm, by signs at random text by text\n";
+        text += "* p below 0.05 after Holm, by signs at random text by text; BH is after\n  \
+                 Benjamini and Hochberg; d is the mean over the deviation\n";
     }
     if let Some(path) = &args.out {
         text += &format!("{}\n", one_line(&path.display().to_string()));

@@ -1,6 +1,7 @@
 //! `attnviz prune`: a checkpoint without the heads that are named or that matter least.
 
 mod chosen;
+mod curve;
 mod labelled;
 pub mod table;
 pub mod texts;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use attnviz::export::prove_folder;
 use attnviz::hub::{HubEnv, ModelRequest, resolve};
-use attnviz::prune::{PruneOptions, Pruned, StackHead, Strategy, prune};
+use attnviz::prune::{HeadMeans, PruneOptions, Pruned, StackHead, Strategy, operations, prune};
 use attnviz::task::{Likeness, Split, likeness, outputs};
 use attnviz::tokens::Batch;
 use attnviz::{Error, LoadOptions, Model, Recorder, Result};
@@ -18,9 +19,10 @@ use serde_json::json;
 
 use super::args::PruneArgs;
 use super::console::{Console, one_line};
-use super::report::many;
+use super::report::{many, wrapped};
 use super::session;
 use chosen::{By, chosen, strategy};
+use curve::Curve;
 use labelled::Report;
 use table::number;
 use texts::{Texts, texts};
@@ -30,14 +32,18 @@ const NEIGHBOURS: usize = 10;
 /// Texts at once, and the tokens of each, whose time is measured.
 const LATENCIES: [usize; 4] = [1, 4, 16, 64];
 const TOKENS: usize = 32;
+/// Tokens of the text whose arithmetic is counted.
+const COUNTED: usize = 128;
 
 /// Everything there is to report.
 struct Found {
     pruned: Pruned,
     chosen_by: Option<By>,
+    curve: Option<Curve>,
     likeness: Option<Likeness>,
     labelled: Option<Report>,
     texts: usize,
+    operations: (f64, f64),
     latency: Vec<(usize, f64, f64)>,
 }
 
@@ -51,29 +57,44 @@ pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
     }
     prove_folder(&args.out, args.force)?;
     let (model, _) = session::open(&args.model, &args.run, console)?;
+    let files = session::files(&args.model, console)?;
     let strategy = strategy(args)?;
-    let needs = args.fraction.is_some() && !matches!(strategy, Strategy::Random { .. });
-    let read = match needs || args.texts.file.is_some() || args.texts.data.is_some() {
+    let by_what = args.remove.is_empty() && !matches!(strategy, Strategy::Random { .. });
+    let given = args.texts.file.is_some() || args.texts.data.is_some();
+    let read = match by_what || given || args.fold_bias {
         true => Some(texts(&args.texts, None, true, (&model, &args.run, console))?),
         false => None,
     };
-    let (remove, chosen_by) = match args.fraction {
-        Some(fraction) => {
-            let (heads, by) = chosen(args, &strategy, fraction, &model, read.as_ref(), console)?;
-            (heads, Some(by))
+    let (masks, chosen_by) = match args.remove.is_empty() {
+        true => {
+            let (masks, by) = chosen(args, &strategy, (&model, &files), read.as_ref(), console)?;
+            (masks, Some(by))
         }
-        None => {
+        false => {
             let lists = args.remove.iter().map(|list| list.resolve(model.config()));
-            (lists.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect(), None)
+            (vec![lists.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()], None)
         }
     };
-    let files = session::files(&args.model, console)?;
-    let options = PruneOptions { allow_empty_layers: args.allow_empty_layers, force: args.force };
-    let pruned = prune(&files, &args.out, &remove, &options)?;
+    let means = match (&read, args.fold_bias) {
+        (Some(read), true) => Some(HeadMeans::of(&model, &read.samples)?),
+        _ => None,
+    };
+    let curve = match &read {
+        Some(read) => Some(Curve::new(&model, read, &masks, means.as_ref(), args.texts.seed)?),
+        None => None,
+    };
+    let options = PruneOptions {
+        allow_empty_layers: args.allow_empty_layers,
+        force: args.force,
+        fold_bias: means,
+    };
+    let pruned =
+        prune(&files, &args.out, &masks.into_iter().next_back().unwrap_or_default(), &options)?;
     for note in &pruned.notes {
         console.note(note);
     }
-    let found = measured(args, &model, pruned, read.as_ref(), chosen_by)?;
+    let mut found = measured(args, &model, pruned, read.as_ref())?;
+    (found.chosen_by, found.curve) = (chosen_by, curve);
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => as_json(&found),
         (_, true) => format!("{}\n", one_line(&found.pruned.folder.display().to_string())),
@@ -88,17 +109,23 @@ fn measured(
     model: &Model,
     pruned: Pruned,
     read: Option<&Texts>,
-    chosen_by: Option<By>,
 ) -> Result<Found> {
-    let mut found =
-        Found { pruned, chosen_by, likeness: None, labelled: None, texts: 0, latency: Vec::new() };
-    if read.is_none() && !args.latency {
-        return Ok(found);
-    }
     let name = Some(args.out.display().to_string());
     let request = ModelRequest { model: name, ..ModelRequest::default() };
     let options = LoadOptions { task: session::task(&args.model)?, device: model.device().clone() };
     let after = Model::open(&resolve(&request, &HubEnv::from_env(), &())?, &options)?;
+    let count =
+        |model: &Model| operations(model.config(), COUNTED.min(model.config().max_positions));
+    let mut found = Found {
+        pruned,
+        chosen_by: None,
+        curve: None,
+        likeness: None,
+        labelled: None,
+        texts: 0,
+        operations: (count(model), count(&after)),
+        latency: Vec::new(),
+    };
     if let Some(read) = read {
         let unpruned = outputs(model, read.test(), &[], &[])?;
         let changed = outputs(&after, read.test(), &[], &[])?;
@@ -150,8 +177,11 @@ fn as_json(found: &Found) -> String {
         "left": found.pruned.left,
         "parameters": { "before": found.pruned.parameters.0, "after": found.pruned.parameters.1 },
         "bytes": { "before": found.pruned.bytes.1, "after": found.pruned.bytes.0 },
+        "operations": { "tokens": COUNTED, "before": found.operations.0,
+                        "after": found.operations.1 },
         "texts": found.texts,
         "likeness": found.likeness,
+        "curve": found.curve.as_ref().map(Curve::json),
         "labelled": found.labelled.as_ref().map(Report::json),
         "latency": latency.collect::<Vec<_>>(),
         "notes": found.pruned.notes,
@@ -167,7 +197,7 @@ fn as_text(found: &Found) -> String {
     let removed = many(names.len(), "head");
     let mut text = format!("{path}: {removed} removed{by}, {} left\n", pruned.left);
     if !names.is_empty() {
-        text += &format!("  {}\n", names.join(" "));
+        text += &wrapped("  ", names);
     }
     let share = |before: f64, after: f64| format!("{:+.1} %", (after / before - 1.0) * 100.0);
     let (before, after) = (pruned.parameters.0 as f64, pruned.parameters.1 as f64);
@@ -178,10 +208,17 @@ fn as_text(found: &Found) -> String {
         after / 1e6,
         share(before, after)
     );
+    let (before, after) = found.operations;
+    text += &format!(
+        "arithmetic of {COUNTED} tokens {:.3} G -> {:.3} G operations ({})\n",
+        before / 1e9,
+        after / 1e9,
+        share(before, after)
+    );
     if let Some(like) = &found.likeness {
         text += &format!(
-            "on {}: cosine to the unpruned embeddings {:.3} (other texts {:.3}), {:.0} % of the \
-             {} nearest neighbours stay\n",
+            "on {}: cosine to the unpruned embeddings {:.3} (other texts {:.3}),\n  {:.0} % of \
+             the {} nearest neighbours stay\n",
             many(found.texts, "text"),
             like.cosine,
             like.chance,
@@ -194,6 +231,9 @@ fn as_text(found: &Found) -> String {
     }
     if let Some(report) = &found.labelled {
         text += &report.text();
+    }
+    if let Some(curve) = &found.curve {
+        text += &curve.text();
     }
     for (texts, before, after) in &found.latency {
         text += &format!(

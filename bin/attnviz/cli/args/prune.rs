@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use attnviz::prune::{Off, Removal};
+use attnviz::prune::{Budget, Off, Removal};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
@@ -115,29 +115,37 @@ pub struct PruneArgs {
     #[arg(value_name = "OUT")]
     pub out: PathBuf,
     /// Heads to remove; several times for several stacks
-    #[arg(long, value_name = "LIST", allow_hyphen_values = true, conflicts_with = "fraction")]
-    #[arg(required_unless_present = "fraction")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["fraction", "budget"])]
+    #[arg(required_unless_present_any = ["fraction", "budget"])]
     pub remove: Vec<Removal>,
     /// Share of all heads to remove, those of the lowest scores first
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub fraction: Option<f64>,
+    /// The most that may stay in place of a share that goes: heads=36, params=18M, or flops=80%
+    /// of what there is; flops are those of 128 tokens
+    #[arg(long, value_name = "WHAT=AMOUNT", conflicts_with = "fraction")]
+    pub budget: Option<Budget>,
     /// Score to choose by, or random; if not given gradient, or jacobian without a loss
     #[arg(long, value_name = "SCORE")]
     #[arg(value_parser = PossibleValuesParser::new(SCORES.into_iter().chain(["random"])))]
     pub score: Option<String>,
     /// How heads are found: by one score, by a score that is made again in rounds, one by one by
     /// what the model loses on other texts (greedy, slow), or at random
-    #[arg(long, value_name = "NAME", requires = "fraction")]
+    #[arg(long, value_name = "NAME", conflicts_with = "remove")]
     #[arg(value_parser = PossibleValuesParser::new(STRATEGIES))]
     pub strategy: Option<String>,
     /// Score again after each of N equal parts of the way; 5 if not given with iterative
-    #[arg(long, value_name = "N", requires = "fraction")]
+    #[arg(long, value_name = "N", conflicts_with = "remove")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
     #[command(flatten)]
     pub scoring: ScoringArgs,
     #[command(flatten)]
     pub texts: TextsArgs,
+    /// Keep the mean output of removed heads, over the texts for scores, in the output bias
+    #[arg(long)]
+    pub fold_bias: bool,
     /// Let a layer lose all its heads
     #[arg(long)]
     pub allow_empty_layers: bool,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use attnviz::hub::ModelFiles;
 use attnviz::prune::{Chooser, StackHead, Strategy};
 use attnviz::task::{Outputs, Split, cosines, outputs};
 use attnviz::{Error, Intervention, Model, Result};
@@ -64,15 +65,14 @@ pub fn strategy(args: &PruneArgs) -> Result<Strategy> {
     })
 }
 
-/// The heads that go, with what they were chosen by.
+/// The heads that go at each tenth of the way and at its end, with what they were chosen by.
 pub fn chosen(
     args: &PruneArgs,
     strategy: &Strategy,
-    fraction: f64,
-    model: &Model,
+    (model, files): (&Model, &ModelFiles),
     read: Option<&Texts>,
     console: &Console,
-) -> Result<(BTreeSet<StackHead>, By)> {
+) -> Result<(Vec<BTreeSet<StackHead>>, By)> {
     let loss = read.and_then(|read| read.loss);
     let score = score(args.score.as_deref(), &args.scoring, args.texts.seed, loss);
     let unpruned = match (strategy, read) {
@@ -93,11 +93,30 @@ pub fn chosen(
             bar.set_position(done as u64);
         },
     };
-    let masks = chooser.masks(strategy, &[fraction])?;
+    let masks = match &args.budget {
+        Some(budget) => {
+            let allowance = chooser.allowance(budget, files)?;
+            let way = tenths(allowance.fractions.first().copied().unwrap_or(0.0));
+            let all: Vec<f64> = way.iter().chain(&allowance.fractions).copied().collect();
+            let mut masks = chooser.masks(strategy, &all)?;
+            masks.truncate(allowance.first(&masks)? + 1);
+            masks
+        }
+        None => {
+            let end = args.fraction.unwrap_or(0.0);
+            let all: Vec<f64> = tenths(end).into_iter().chain([end]).collect();
+            chooser.masks(strategy, &all)?
+        }
+    };
     bar.finish_and_clear();
     let name = if strategy.scores() { score.name() } else { strategy.name() };
     let by = By { name, strategy: strategy.clone() };
-    Ok((masks.into_iter().next_back().unwrap_or_default(), by))
+    Ok((masks, by))
+}
+
+/// Tenths below a share.
+fn tenths(end: f64) -> Vec<f64> {
+    (1..10).map(|i| f64::from(i) / 10.0).filter(|share| *share < end - 1e-9).collect()
 }
 
 /// What the model is worth on the texts to choose by.

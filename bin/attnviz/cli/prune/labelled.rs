@@ -1,6 +1,6 @@
 //! What a model makes of a labelled set before and after, for a reader.
 
-use attnviz::task::{Effect, Reached, Set, Told, effect};
+use attnviz::task::{Effect, McNemar, Reached, Set, Told, effect, mcnemar};
 use serde_json::{Value, json};
 
 use super::table::number;
@@ -17,6 +17,9 @@ pub struct Report {
     correlations: Option<((f64, f64), (f64, f64))>,
     /// Of the accuracy, item by item.
     change: Option<Effect>,
+    mcnemar: Option<McNemar>,
+    /// Of Spearman's correlation, with its interval.
+    spearman_change: (f64, (f64, f64)),
 }
 
 impl Report {
@@ -30,6 +33,8 @@ impl Report {
             items: before.items(),
             told: before.told().zip(after.told()),
             correlations: before.correlations().zip(after.correlations()),
+            mcnemar: before.flags().zip(after.flags()).map(|(a, b)| mcnemar(&a, &b)),
+            spearman_change: before.change(after, ROUNDS, seed),
             change: (!differences.is_empty()).then(|| effect(&differences, ROUNDS, seed)),
         }
     }
@@ -42,7 +47,9 @@ impl Report {
             "before": self.told.map(|(before, _)| before),
             "after": self.told.map(|(_, after)| after),
             "accuracy_change": self.change,
+            "mcnemar": self.mcnemar,
             "spearman": self.correlations.map(|(before, after)| [before.0, after.0]),
+            "spearman_change": self.correlations.map(|_| self.spearman_change),
             "pearson": self.correlations.map(|(before, after)| [before.1, after.1]),
         })
     }
@@ -62,18 +69,27 @@ impl Report {
         if let Some(change) = self.change {
             let (low, high) = change.interval;
             text += &format!(
-                "  change of accuracy {} [{}, {}] (bootstrap, 95 %), p {:.3} (signs at random)\n",
+                "  change of accuracy {} [{}, {}] (bootstrap, 95 %), d {},\n  \
+                 p {:.3} (signs at random)",
                 number(change.mean),
                 number(low),
                 number(high),
+                number(change.size),
                 change.p
             );
+            if let Some(McNemar { lost, gained, p }) = self.mcnemar {
+                text += &format!(", {p:.3} (McNemar: {lost} lost, {gained} gained)");
+            }
+            text.push('\n');
         }
         if let Some((before, after)) = self.correlations {
             text += &format!(
                 "  Spearman {:.3} -> {:.3}, Pearson {:.3} -> {:.3}\n",
                 before.0, after.0, before.1, after.1
             );
+            let (change, (low, high)) = self.spearman_change;
+            let (change, low, high) = (number(change), number(low), number(high));
+            text += &format!("  change of Spearman {change} [{low}, {high}] (bootstrap, 95 %)\n");
         }
         text
     }
