@@ -64,7 +64,7 @@ fn notes(report: &Report<'_>) -> Vec<String> {
     if let Some(target) = &args.target {
         notes.push(format!("Decoder: {target}"));
     }
-    notes.push(format!("{}.", report.metric()));
+    notes.push(format!("Measured: {}.", report.metric()));
     notes
 }
 

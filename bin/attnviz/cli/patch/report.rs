@@ -190,7 +190,7 @@ impl Report<'_> {
         let widest = names.iter().map(|name| name.width()).max().unwrap_or(0);
         let line = |(name, (_, cell)): (&String, &(&Found, &Cell))| {
             let space = " ".repeat(widest - name.width());
-            format!("  {name}{space} {:>6.2}  ({})\n", cell.restored, number(cell.value))
+            format!("  {name}{space} {:>6}  ({})\n", two(cell.restored), number(cell.value))
         };
         let lines: String = names.iter().zip(&all).map(line).collect();
         format!("\nmost\n{lines}")
@@ -243,7 +243,7 @@ fn by_head(cells: &[Cell]) -> String {
 
 /// Two decimals under each name, in blocks that fit the terminal; what is not there is a dot.
 fn table(names: &[String], rows: &[(String, Vec<Option<f64>>)]) -> String {
-    let cell = |value: &Option<f64>| value.map_or(".".into(), |value| format!("{value:.2}"));
+    let cell = |value: &Option<f64>| value.map_or(".".into(), two);
     let label = rows.iter().map(|(name, _)| name.width()).max().unwrap_or(0).min(LABEL);
     let cells = rows.iter().flat_map(|(_, values)| values.iter().map(|value| cell(value).len()));
     let widest = cells.chain(names.iter().map(String::len)).max().unwrap_or(0).max(5) + 1;
@@ -262,6 +262,12 @@ fn table(names: &[String], rows: &[(String, Vec<Option<f64>>)]) -> String {
         }
     }
     text
+}
+
+/// Two decimals, and no sign of what they do not show.
+fn two(value: f64) -> String {
+    let text = format!("{value:.2}");
+    if text == "-0.00" { "0.00".into() } else { text }
 }
 
 /// At most so many columns of a text.
