@@ -30,8 +30,9 @@ Metrics, at the mask or behind the last token:
   logit-difference   logit of --answer less that of --wrong; the default with both
   probability        of --answer; the default with it alone
   divergence         of the distribution from the clean run's, in nats; the default
-                     of a language model without --answer
-  cosine             of the mean embedding to the clean run's; the default of others
+                     without --answer
+  cosine             of the mean embedding to the clean run's; the default of models
+                     without a head
 
 Examples:
   attnviz patch --model gpt2 \"The capital of France is\" \"The capital of Italy is\"
