@@ -9,6 +9,7 @@ use plotters_backend::{
 
 use crate::picture::draw::Canvas;
 use crate::picture::layout::{Anchor, Block, origin};
+use crate::picture::marks::Mark;
 use crate::picture::text::{Label, SHADES, TextEngine, Type};
 
 type Failure = <BitMapBackend<'static> as DrawingBackend>::ErrorType;
@@ -68,6 +69,18 @@ impl Canvas for Bitmap<'_> {
             self.inner.blit_bitmap(at, (width.max(0) as u32, height.max(0) as u32), &strip)?;
         }
         Ok(())
+    }
+
+    fn mark(&mut self, mark: &Mark) -> Drawn {
+        let [r, g, b] = mark.colour();
+        let mut drawn = Ok(());
+        mark.cover(|x, y, share| {
+            let colour = BackendColor { alpha: f64::from(share), rgb: (r, g, b) };
+            if drawn.is_ok() {
+                drawn = self.inner.draw_pixel((x, y), colour);
+            }
+        });
+        drawn
     }
 }
 

@@ -8,15 +8,19 @@ use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, Tex
 use plotters_backend::{BackendCoord, DrawingErrorKind};
 
 use crate::picture::layout::{Anchor, Area, Block, Layout, TextBox};
+use crate::picture::marks::Mark;
 use crate::picture::palette::Rgb;
 
 /// Font family of all text.
 pub(super) const FAMILY: &str = "DejaVu Sans";
 
-/// A plotters back end that can also draw a matrix of cells.
+/// A plotters back end that can also draw a matrix of cells, and what lies between pixels.
 pub(super) trait Canvas: DrawingBackend {
     /// Draws `block`, cell by cell or at once.
     fn cells(&mut self, block: &Block) -> Result<(), DrawingErrorKind<Self::ErrorType>>;
+
+    /// Draws a line or a band.
+    fn mark(&mut self, mark: &Mark) -> Result<(), DrawingErrorKind<Self::ErrorType>>;
 }
 
 /// Draws everything of `layout`.
@@ -29,7 +33,11 @@ pub(super) fn draw<C: Canvas>(
         area.draw(&Rectangle::new([(left, top), (right, bottom)], colour(fill).filled()))?;
     }
     for block in &layout.blocks {
-        area.draw(&Cells { at: (block.area.left, block.area.top), block })?;
+        let at = (block.area.left, block.area.top);
+        area.draw(&Own { at, draw: |canvas: &mut C| canvas.cells(block) })?;
+    }
+    for mark in &layout.marks {
+        area.draw(&Own { at: (0, 0), draw: |canvas: &mut C| canvas.mark(mark) })?;
     }
     for text in &layout.texts {
         area.draw(&Text::new(text.text.as_str(), text.at, style(text)))?;
@@ -58,13 +66,13 @@ fn style(text: &TextBox) -> TextStyle<'static> {
     }
 }
 
-/// A block as a plotters element.
-struct Cells<'a> {
+/// What plotters has no element for, as one.
+struct Own<F> {
     at: BackendCoord,
-    block: &'a Block,
+    draw: F,
 }
 
-impl<'a> PointCollection<'a, BackendCoord> for &'a Cells<'_> {
+impl<'a, F> PointCollection<'a, BackendCoord> for &'a Own<F> {
     type Point = &'a BackendCoord;
     type IntoIter = std::iter::Once<&'a BackendCoord>;
 
@@ -73,13 +81,16 @@ impl<'a> PointCollection<'a, BackendCoord> for &'a Cells<'_> {
     }
 }
 
-impl<C: Canvas> Drawable<C> for Cells<'_> {
+impl<C: Canvas, F> Drawable<C> for Own<F>
+where
+    F: Fn(&mut C) -> Result<(), DrawingErrorKind<C::ErrorType>>,
+{
     fn draw<I: Iterator<Item = BackendCoord>>(
         &self,
         _: I,
         backend: &mut C,
         _: (u32, u32),
     ) -> Result<(), DrawingErrorKind<C::ErrorType>> {
-        backend.cells(self.block)
+        (self.draw)(backend)
     }
 }

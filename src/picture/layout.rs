@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use crate::error::{Error, Result};
+use crate::picture::marks::Mark;
 use crate::picture::palette::Rgb;
 use crate::picture::style::Style;
 use crate::picture::text::{TextEngine, Type};
@@ -111,6 +112,7 @@ pub struct Layout {
     pub texts: Vec<TextBox>,
     /// Matrices: of a heatmap, the matrix first, then the colour bar.
     pub blocks: Vec<Block>,
+    pub(crate) marks: Vec<Mark>,
     pub(crate) fills: Vec<(Area, Rgb)>,
     pub(crate) ground: Rgb,
     pub(crate) title: String,
@@ -154,6 +156,7 @@ impl<'a> Desk<'a> {
             height: 0,
             texts: Vec::new(),
             blocks: Vec::new(),
+            marks: Vec::new(),
             fills: Vec::new(),
             ground: theme.ground,
             title: title.into(),

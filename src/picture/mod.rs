@@ -20,12 +20,14 @@
 
 mod axes;
 mod bitmap;
+mod chart;
 mod draw;
 mod encode;
 mod grid;
 mod heatmap;
 mod layout;
 mod legend;
+mod marks;
 pub mod page;
 mod palette;
 mod style;
@@ -38,6 +40,7 @@ use plotters::prelude::IntoDrawingArea;
 use crate::attention::Attention;
 use crate::error::Result;
 
+pub use chart::{Chart, Line, Panel, chart, chart_layout};
 pub use grid::grid_layout;
 pub use heatmap::heatmap_layout;
 pub use layout::{Area, Block, Layout, MAX_PIXELS, MAX_SIDE, TextBox};

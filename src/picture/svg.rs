@@ -14,6 +14,7 @@ use crate::picture::bitmap::{asked, strips};
 use crate::picture::draw::{Canvas, FAMILY};
 use crate::picture::encode::png;
 use crate::picture::layout::{Anchor, Block};
+use crate::picture::marks::{Mark, Place};
 use crate::picture::text::{TextEngine, display};
 
 type Drawn = Result<(), DrawingErrorKind<std::io::Error>>;
@@ -105,6 +106,34 @@ impl Canvas for Svg<'_> {
         );
         Ok(())
     }
+
+    fn mark(&mut self, mark: &Mark) -> Drawn {
+        let [r, g, b] = mark.colour();
+        let colour = hex((r, g, b));
+        let _ = match mark {
+            Mark::Line { points: line, width, dash, .. } => {
+                let dash = dash.map(|dash| format!(" stroke-dasharray=\"{dash:.2}\""));
+                writeln!(
+                    self.extra,
+                    "<polyline shape-rendering=\"auto\" fill=\"none\" stroke=\"{colour}\" \
+                     stroke-width=\"{width:.2}\"{} points=\"{}\"/>",
+                    dash.unwrap_or_default(),
+                    points(line.iter().copied())
+                )
+            }
+            Mark::Band { low, high, opacity, .. } => writeln!(
+                self.extra,
+                "<polygon shape-rendering=\"auto\" fill=\"{colour}\" \
+                 fill-opacity=\"{opacity:.2}\" points=\"{}\"/>",
+                points(low.iter().chain(high.iter().rev()).copied())
+            ),
+        };
+        Ok(())
+    }
+}
+
+fn points(places: impl Iterator<Item = Place>) -> String {
+    places.map(|(x, y)| format!("{x:.2},{y:.2}")).collect::<Vec<_>>().join(" ")
 }
 
 impl DrawingBackend for Svg<'_> {
