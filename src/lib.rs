@@ -45,6 +45,7 @@ pub mod picture;
 pub mod prune;
 pub mod select;
 pub mod task;
+pub mod study;
 pub mod tokens;
 pub mod trace;
 pub mod train;

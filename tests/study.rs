@@ -1,0 +1,430 @@
+//! Studies on a made-up model: plans and what is wrong with them, cells and their files, areas and
+//! intervals by hand, tables and pictures.
+
+use std::cell::Cell as Count;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use attnviz::picture::{Format, Style, TextEngine, chart};
+use attnviz::prune::StackHead;
+use attnviz::study::{
+    About, Against, Bench, Cell, Done, EXAMPLE, Masks, Metric, Plan, Share, Source, Store, Table,
+    Way, area, merge, run,
+};
+use attnviz::{Error, Head, Result, Stack};
+use tempfile::TempDir;
+
+fn plan(text: &str) -> Result<Plan> {
+    Plan::parse(text, Path::new("place/study.toml"))
+}
+
+#[test]
+fn plans_say_what_they_leave_out() {
+    let all = plan("data = \"sentiment\"\nscores = [\"gradient\"]\n").expect("plan");
+    assert_eq!(all.strategies, [Way::OneShot]);
+    assert_eq!(all.fractions.len(), 9);
+    assert_eq!((all.seeds.as_slice(), all.random, all.layer_matched), ([0].as_slice(), 20, 0));
+    assert_eq!((all.rounds(), all.batch_size, all.resamplings), (9, 16, 1000));
+    assert_eq!(all.out, Path::new("place/study"));
+    let example = plan(EXAMPLE).expect("the example is a plan");
+    assert_eq!(example.cells().len(), 2 * 2 * 3 * 21 + 20);
+    assert_eq!(example.out, Path::new("place/study-results"));
+    let greedy = plan("file = \"x\"\nstrategies = [\"greedy\"]\nrandom = 0").expect("plan");
+    assert_eq!(greedy.cells().iter().map(Cell::to_string).collect::<Vec<_>>(), ["greedy.0"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
+    let start = "data = \"pairs\"\nscores = [\"jacobian\"]\n";
+    for (text, want) in [
+        ("", "place/study.toml: `data` is missing: a labelled set"),
+        ("data = \"pairs\"", "place/study.toml: `scores` is missing: some of gradient, fisher"),
+        ("score = 3", "place/study.toml, line 3: `score`: no such key; did you mean `scores`?"),
+        ("batch_size = 3", "line 3: `batch_size`: no such key; did you mean `batch-size`?"),
+        ("zzz = 3", "line 3: `zzz`: no such key; keys are model, revision"),
+        ("seeds = 3", "line 3: `seeds`: invalid type: integer `3`, expected a sequence"),
+        ("seeds = [\n1,\n\"a\"]", "line 5: `seeds`: invalid type: string \"a\", expected u64"),
+        ("\n[deep]\nx = 1", "line 4: `deep`: no such key"),
+        ("seeds = [", "line 3: "),
+        ("data = \"x\"", "line 3: duplicate key"),
+        ("\nfractions = [0.5, 0.2]", "line 4: `fractions`: expected rising shares"),
+        ("fractions = [0.5, 1.2]", "up to 1, found [0.5, 1.2]"),
+        ("fractions = []", "`fractions`: expected rising shares"),
+        ("seeds = [1, 2]", "`seeds`: expected one seed, or `items` as well"),
+        ("seeds = [1, 1]\nitems = 3", "`seeds`: expected numbers, each once, found [1, 1]"),
+        ("strategies = [\"random\"]", "`strategies`: expected one-shot, iterative or greedy"),
+        ("strategies = [\"best\"]", "expected one of one-shot, iterative, greedy, found `best`"),
+        ("strategies = []", "`strategies`: expected at least one, found none"),
+        ("loss = \"masked-lm\"", "`loss`: expected none beside `data`"),
+        ("file = \"x\"", "line 3: `file`: expected either `data` or `file`, found both"),
+        ("metric = \"f1\"", "`metric`: expected one of spearman, pearson, found `f1`"),
+        ("batch-size = 0", "`batch-size`: expected a number from 1 on, found 0"),
+        ("task = \"x\"", "`task`: expected one of"),
+    ] {
+        let text = match want.contains("missing") {
+            true => text.to_owned(),
+            false => format!("{start}{text}\n"),
+        };
+        let error = plan(&text).expect_err(&text);
+        assert_eq!(error.exit_code(), 5, "{error}");
+        let error = error.to_string();
+        assert!(error.contains(want) && !error.contains('\n'), "{text}\n{error}\n{want}");
+    }
+    for (text, want) in [
+        ("file = \"x\"\nloss = \"best\"", "line 2: `loss`: expected one of masked-lm, causal-lm"),
+        ("file = \"x\"\nmask-share = 0.0", "`mask-share`: expected a share above 0"),
+        ("file = \"x\"\nmetric = \"pearson\"", "`metric`: expected none beside `file`"),
+        ("data = \"pairs\"\nscores = [\"worst\"]", "`scores`: expected one of gradient"),
+        ("data = \"pairs\"\nscores = [\"fisher\", \"fisher\"]", "each once, found `fisher` twice"),
+    ] {
+        let error = plan(&format!("{text}\n")).expect_err(text).to_string();
+        assert!(error.contains(want), "{text}\n{error}\n{want}");
+    }
+}
+
+/// Two layers of four heads; head h of layer l is worth something to some items.
+struct Made {
+    about: About,
+    runs: Count<usize>,
+}
+
+impl Made {
+    fn new(plan: &Plan) -> Self {
+        let source = |name: &str| Source { name: name.into(), sha256: name.repeat(8) };
+        let about = About {
+            settings: plan.settings(),
+            model: source("made-up"),
+            data: source("numbers"),
+            measure: "accuracy".into(),
+            means: "by hand".into(),
+            heads: 8,
+            against: Against::Counts(vec![1.0; 12]),
+        };
+        Self { about, runs: Count::new(0) }
+    }
+}
+
+fn head(layer: usize, head: usize) -> StackHead {
+    StackHead { stack: Stack::Encoder, head: Head { layer, head } }
+}
+
+impl Bench for Made {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn masks(&self, cell: &Cell, like: &[BTreeSet<StackHead>]) -> Result<Vec<BTreeSet<StackHead>>> {
+        let order: Vec<StackHead> = match cell {
+            Cell::Chosen(choice) => {
+                let turn = choice.seed as usize + usize::from(choice.way == Way::Iterative);
+                (0..8).map(|i| head((i / 4) ^ 1, (i + turn) % 4)).collect()
+            }
+            Cell::Matched(_, draw) => {
+                let in_layer = |layer: usize, mask: &BTreeSet<StackHead>| {
+                    let count = mask.iter().filter(|one| one.head.layer == layer).count();
+                    (0..count).map(move |i| head(layer, (i + draw) % 4)).collect::<Vec<_>>()
+                };
+                let mask = |mask| [0, 1].into_iter().flat_map(|l| in_layer(l, mask)).collect();
+                return Ok(like.iter().map(mask).collect());
+            }
+            Cell::Random(draw) => {
+                (0..8).map(|i| head((i + draw) % 2, (i / 2 + draw) % 4)).collect()
+            }
+        };
+        let fractions = self.about.settings["fractions"].as_array().expect("fractions");
+        let count = |share: &serde_json::Value| (share.as_f64().expect("share") * 8.0) as usize;
+        Ok(fractions.iter().map(|share| order[..count(share)].iter().copied().collect()).collect())
+    }
+
+    fn found(&self, off: &BTreeSet<StackHead>) -> Result<Vec<f64>> {
+        self.runs.set(self.runs.get() + 1);
+        // an item is right while fewer than so many heads of layer 0 are off, or of both
+        let low = off.iter().filter(|one| one.head.layer == 0).count();
+        let item = |i: usize| f64::from(u8::from(low * 3 + off.len() < 2 + i * 2));
+        Ok((0..12).map(item).collect())
+    }
+
+    fn heads(&self, names: &[String]) -> Result<BTreeSet<StackHead>> {
+        let one = |name: &String| {
+            let (layer, number) = name[1..].split_once('H').expect("a head");
+            head(layer.parse().expect("layer"), number.parse().expect("head"))
+        };
+        Ok(names.iter().map(one).collect())
+    }
+}
+
+const SMALL: &str = "data = \"sentiment\"\nstrategies = [\"one-shot\", \"iterative\"]\n\
+                     scores = [\"gradient\", \"confidence\"]\nfractions = [0.25, 0.5, 0.75]\n\
+                     seeds = [0, 5]\nitems = 9\nrandom = 6\nlayer-matched = 4\nresamplings = 200\n";
+
+fn study(folder: &Path, cells: &[Cell], plan: &Plan) -> (usize, usize) {
+    let (made, mut new) = (Made::new(plan), 0);
+    let store = Store::claim(folder, false).expect("folder");
+    run(&plan.fractions, cells, &made, &store, |_, done| new += usize::from(done == Done::Now))
+        .expect("runs");
+    (new, made.runs.get())
+}
+
+#[test]
+fn shares_of_a_study_are_one_study() {
+    let (plan, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
+    let (whole, parts) = (place.path().join("whole"), place.path().join("parts"));
+    let cells = plan.cells();
+    assert_eq!(cells.len(), 2 * 2 * 2 * 5 + 6);
+    let names: BTreeSet<String> = cells.iter().map(Cell::to_string).collect();
+    assert_eq!(names.len(), cells.len());
+    for name in ["one-shot.gradient.0", "iterative.confidence.5.layers.3", "random.5"] {
+        assert!(names.contains(name), "{name}");
+    }
+    // the unpruned model runs once, and a study that is done runs nothing
+    assert_eq!(study(&whole, &cells, &plan), (46, 46 * 3 + 1));
+    assert_eq!(study(&whole, &cells, &plan), (0, 0));
+    for part in [5, 1, 4, 2, 7, 6, 3] {
+        let share: Share = format!("{part}/7").parse().expect("share");
+        study(&parts, &cells[share.of(cells.len())], &plan);
+    }
+    let read = |folder: &Path| {
+        let table = merge(&plan, &Store::existing(folder).expect("store")).expect("table");
+        (table.csv(), table.json())
+    };
+    assert_eq!(read(&whole), read(&parts));
+    for cell in &cells {
+        let file =
+            |folder: &Path| fs::read(folder.join(format!("cells/{cell}.json"))).expect("file");
+        assert_eq!(file(&whole), file(&parts), "{cell}");
+    }
+}
+
+#[test]
+fn a_study_grows_and_tells_what_is_missing() {
+    let place = TempDir::new().expect("folder");
+    let one = plan(&SMALL.replace("\"gradient\", ", "")).expect("plan");
+    let (new, _) = study(place.path(), &one.cells(), &one);
+    assert_eq!(new, 26);
+    let both = plan(SMALL).expect("plan");
+    let store = Store::existing(place.path()).expect("store");
+    let table = merge(&both, &store).expect("table");
+    assert_eq!(table.missing.len(), 20);
+    assert!(table.missing.contains(&"one-shot.gradient.0.layers.2".to_owned()));
+    assert!(table.rows.iter().all(|row| row.score.as_deref() != Some("gradient")));
+    // what was there stays
+    assert_eq!(study(place.path(), &both.cells(), &both).0, 20);
+    assert!(merge(&both, &store).expect("table").missing.is_empty());
+
+    let empty = TempDir::new().expect("folder");
+    let error = Store::existing(empty.path()).expect_err("nothing").to_string();
+    assert!(error.contains("holds no results of a study yet"), "{error}");
+    let store = Store::claim(empty.path(), false).expect("store");
+    let error = merge(&both, &store).expect_err("nothing").to_string();
+    assert!(error.contains("none of the 46 cells of the study is finished"), "{error}");
+}
+
+#[test]
+fn results_of_another_study_are_refused_by_name() {
+    let (first, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
+    let cells = first.cells();
+    study(place.path(), &cells[..3], &first);
+    let store = Store::claim(place.path(), false).expect("store");
+    let told = |plan: &Plan, change: &dyn Fn(&mut About)| {
+        let mut made = Made::new(plan);
+        change(&mut made.about);
+        let error = run(&plan.fractions, &cells, &made, &store, |_, _| ()).expect_err("stale");
+        assert_eq!((error.exit_code(), made.runs.get()), (1, 0), "nothing is run before: {error}");
+        error.to_string()
+    };
+    let other = plan(&SMALL.replace("0.75", "0.875")).expect("plan");
+    let error = told(&other, &|_| ());
+    let want = "cells/one-shot.gradient.0.json: was made with `fractions` [0.25,0.5,0.75], and the \
+                plan says [0.25,0.5,0.875]; another `out`, or --force to replace it";
+    assert!(error.ends_with(want), "{error}");
+    let error = told(&first, &|about| about.model.sha256 = "0".repeat(64));
+    assert!(error.contains("another model: made-up (made-upm), and this is made-up"), "{error}");
+    let error = told(&first, &|about| about.data.sha256 = "0".repeat(64));
+    assert!(error.contains("another set of texts: numbers (numbersn)"), "{error}");
+    let error = told(&first, &|about| about.against = Against::Counts(vec![2.0; 12]));
+    assert!(error.contains("other items or heads"), "{error}");
+    let error = merge(&other, &store).expect_err("stale").to_string();
+    assert!(error.contains("`fractions`"), "{error}");
+
+    // by force they are as good as none
+    let forced = Store::claim(place.path(), true).expect("store");
+    let mut new = 0;
+    run(&other.fractions, &cells[..3], &Made::new(&other), &forced, |_, done| {
+        new += usize::from(done == Done::Now);
+    })
+    .expect("runs");
+    assert_eq!(new, 3);
+
+    // what is no result, and what is one of another cell
+    let path = store.path(&cells[4]);
+    for bytes in [b"{\"cell\": ".to_vec(), fs::read(store.path(&cells[0])).expect("file")] {
+        fs::write(&path, bytes).expect("written");
+        let error = merge(&other, &store).expect_err("broken").to_string();
+        assert!(error.contains("one-shot.gradient.0.layers.3.json: is not the result"), "{error}");
+    }
+    let foreign = TempDir::new().expect("folder");
+    fs::write(foreign.path().join("letter.txt"), "dear").expect("written");
+    let error = Store::claim(foreign.path(), false).expect_err("foreign").to_string();
+    assert!(
+        error.contains("expected a new folder or one of a study, found `letter.txt`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn masks_that_match_another_choice_are_refused() {
+    let (plan, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
+    let cells = plan.cells();
+    study(place.path(), &cells[..3], &plan);
+    let store = Store::existing(place.path()).expect("store");
+    merge(&plan, &store).expect("fits");
+    let path = store.path(&cells[2]);
+    let text = fs::read_to_string(&path).expect("file");
+    assert!(text.contains("\"L1H1\""), "{text}");
+    fs::write(&path, text.replacen("\"L1H1\"", "\"L0H1\"", 1)).expect("written");
+    let error = merge(&plan, &store).expect_err("another").to_string();
+    let want = "layers.1.json: has not as many heads in each layer as one-shot.gradient.0";
+    assert!(error.contains(want), "{error}");
+}
+
+#[test]
+fn areas_by_hand() {
+    // (1 + 0.8)/2 · 0.5 + (0.8 + 0.2)/2 · 0.25 over a width of 0.75
+    let points = [(1.0, 1.0), (0.5, 0.8), (0.25, 0.2)];
+    assert!((area(&points) - (0.45 + 0.125) / 0.75).abs() < 1e-12);
+    assert_eq!(area(&[(0.2, 0.5), (1.0, 0.5), (0.7, 0.5)]), 0.5);
+    assert_eq!(area(&[(0.5, 0.2), (0.5, 0.4)]).to_string(), "0.30000000000000004");
+    assert_eq!((area(&[(0.3, 0.7)]), area(&[])), (0.7, 0.0));
+}
+
+/// Two items, one fraction; what the curves are can be counted on fingers.
+fn two_items(
+    place: &Path,
+    text: &str,
+    made: impl Fn(&Cell) -> [[f64; 2]; 2],
+    against: Against,
+) -> Table {
+    let plan = plan(text).expect("plan");
+    let store = Store::claim(place, false).expect("folder");
+    for cell in plan.cells() {
+        let mut about = Made::new(&plan).about;
+        about.against = against.clone();
+        let point = |(i, found): (usize, [f64; 2])| attnviz::study::Point {
+            fraction: i as f64 * 0.5,
+            kept: 8 - i * 4,
+            off: Vec::new(),
+            found: found.to_vec(),
+        };
+        let points = made(&cell).into_iter().enumerate().map(point).collect();
+        let (name, attnviz) = (cell.to_string(), "0".into());
+        let curve = attnviz::study::Curve { cell: name, attnviz, about, points };
+        store.write(&cell, &curve).expect("written");
+    }
+    merge(&plan, &store).expect("table")
+}
+
+#[test]
+fn intervals_by_hand() {
+    let place = TempDir::new().expect("folder");
+    let text = "data = \"x\"\nscores = [\"gradient\"]\nfractions = [0.5]\nrandom = 2\n\
+                layer-matched = 1\nresamplings = 4000\n";
+    // without heads, the choice keeps item 0 right and one of the random masks item 1
+    let made = |cell: &Cell| match cell {
+        Cell::Chosen(_) => [[1.0, 1.0], [1.0, 0.0]],
+        Cell::Matched(..) => [[1.0, 1.0], [1.0, 0.0]],
+        Cell::Random(0) => [[1.0, 1.0], [0.0, 0.0]],
+        Cell::Random(_) => [[1.0, 1.0], [0.0, 1.0]],
+    };
+    let table = two_items(place.path(), text, made, Against::Counts(vec![1.0; 2]));
+    let [chosen, matched, random] = table.rows.as_slice() else { panic!("{:?}", table.rows) };
+    assert_eq!(
+        (chosen.masks, matched.masks, random.masks),
+        (Masks::Chosen, Masks::LayerMatched, Masks::Random)
+    );
+    assert_eq!((table.unpruned.value, table.unpruned.low, table.unpruned.high), (1.0, 1.0, 1.0));
+    assert_eq!(table.span, (0.5, 1.0));
+    // areas: (1 + 1/2)/2; (1 + (0 + 1/2)/2)/2
+    assert_eq!((chosen.area.estimate.value, random.area.estimate.value), (0.75, 0.625));
+    assert_eq!(random.area.spread, (0.5, 0.75));
+    assert_eq!(chosen.above_random, Some((1, 2)));
+    // of items: twice item 0 (1/4), twice item 1 (1/4), or both; of masks likewise. The difference of
+    // the area is half that of the accuracy: at most (1 − 0)/2, at least (0 − 1)/2, each of them
+    // far more often than in 2.5 % of the rounds
+    let difference = chosen.area.minus_random.expect("compared");
+    assert_eq!((difference.value, difference.low, difference.high), (0.125, -0.5, 0.5));
+    let same = chosen.area.minus_matched.expect("compared");
+    assert_eq!((same.value, same.low, same.high), (0.0, 0.0, 0.0));
+    let at = &chosen.points[1];
+    assert_eq!((at.fraction, at.kept, at.reached.estimate.value), (0.5, 4.0, 0.5));
+    assert_eq!((at.reached.estimate.low, at.reached.estimate.high), (0.0, 1.0));
+    assert_eq!(at.reached.minus_random.map(|one| one.value), Some(0.25));
+    let csv = table.csv();
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 1 + 3 * 3);
+    assert_eq!(
+        lines[3],
+        "one-shot,gradient,chosen,1,area,,0.75,0.5,1,0.75,0.75,0.125,-0.5,0.5,0,0,0,1,2"
+    );
+    assert_eq!(lines[9], ",,random,2,area,,0.625,0.5,1,0.5,0.75,,,,,,,,");
+    assert!(lines.iter().all(|line| line.split(',').count() == 19), "{csv}");
+}
+
+#[test]
+fn pairs_are_correlated_as_the_plan_says() {
+    let text =
+        "data = \"x\"\nscores = [\"jacobian\"]\nfractions = [0.5]\nrandom = 1\nresamplings = 9\n";
+    let scores = Against::Scores(vec![1.0, 2.0]);
+    let made = |cell: &Cell| match cell {
+        Cell::Random(_) => [[0.1, 0.2], [0.3, 0.1]],
+        _ => [[0.1, 0.2], [0.3, 0.4]],
+    };
+    for (text, measure) in
+        [(text.to_owned(), "accuracy"), (format!("{text}metric = \"pearson\"\n"), "Pearson")]
+    {
+        let place = TempDir::new().expect("folder");
+        let table = two_items(place.path(), &text, made, scores.clone());
+        assert_eq!(table.measure, measure);
+        let values: Vec<f64> = table.rows.iter().map(|row| row.area.estimate.value).collect();
+        assert!((values[0] - 1.0).abs() < 1e-12 && values[1].abs() < 1e-12, "{values:?}");
+    }
+    assert_ne!(Metric::Spearman, Metric::Pearson);
+}
+
+#[test]
+fn pictures_of_few_and_of_many_curves() {
+    let engine = TextEngine::with_fonts([]);
+    for (text, panels) in [
+        (SMALL.to_owned(), 2),
+        (SMALL.replace("\"gradient\", ", ""), 1),
+        (
+            SMALL
+                .replace("\"gradient\"", "\"gradient\", \"fisher\", \"jacobian\", \"output-norm\""),
+            5,
+        ),
+    ] {
+        let (plan, place) = (plan(&text).expect("plan"), TempDir::new().expect("folder"));
+        study(place.path(), &plan.cells(), &plan);
+        let table = merge(&plan, &Store::existing(place.path()).expect("store")).expect("table");
+        let drawn = table.chart();
+        assert_eq!(drawn.panels.len(), panels);
+        for dark in [false, true] {
+            let style = Style { dark, ..Style::default() };
+            let png = chart(&drawn, &style, Format::Png, &engine).expect("drawn");
+            assert!(png.starts_with(b"\x89PNG"));
+            assert_eq!(png, chart(&drawn, &style, Format::Png, &engine).expect("drawn"));
+            if let Ok(folder) = std::env::var("ATTNVIZ_CHARTS") {
+                fs::write(Path::new(&folder).join(format!("{panels}-{dark}.png")), png).expect("w");
+            }
+        }
+        let svg = chart(&drawn, &Style::default(), Format::Svg, &engine).expect("drawn");
+        let svg = String::from_utf8(svg).expect("text");
+        let document = roxmltree::Document::parse(&svg).expect("XML");
+        let lines = document.descendants().filter(|node| node.has_tag_name("polyline")).count();
+        // two strategies with what matches them and what is random, and the legend's five
+        assert_eq!(lines, panels * 5 + 5);
+    }
+    let nothing = attnviz::picture::Chart { title: "empty".into(), ..Default::default() };
+    let error = chart(&nothing, &Style::default(), Format::Png, &engine);
+    assert!(matches!(error, Err(Error::Array { .. })));
+}
