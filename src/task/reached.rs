@@ -23,7 +23,7 @@ pub enum Answers {
 /// What a model reaches on a part of a labelled set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reached {
-    /// Item by item, in the order of the set.
+    /// Item by item, in one order for all runs over a part.
     pub answers: Answers,
 }
 

@@ -104,10 +104,14 @@ impl Set {
         !matches!(self.teller, Teller::None)
     }
 
-    /// Items of a part with their places.
+    /// Places of the items of a part, the short ones first, so that little of a batch is padding.
     fn part(&self, split: Split) -> Vec<usize> {
         let items = self.labelled.items.iter().enumerate();
-        items.filter(|(_, item)| item.split == split).map(|(i, _)| i).collect()
+        let mut places: Vec<usize> =
+            items.filter(|(_, item)| item.split == split).map(|(i, _)| i).collect();
+        let longest = |&i: &usize| self.encodings[i].iter().map(Encoding::len).max();
+        places.sort_by_key(longest); // stable
+        places
     }
 
     fn classes(&self, places: &[usize]) -> Vec<u32> {
@@ -199,11 +203,38 @@ impl Set {
         changes: &[Intervention],
         split: Split,
     ) -> Result<Reached> {
+        self.told(model, changes, split, true)
+    }
+
+    /// The same with the probe as it was fitted to the unpruned model, as a classifier that nobody
+    /// trains again: a pass over this part alone. Without a probe it is [`Set::reached`].
+    ///
+    /// # Errors
+    /// Those of [`Model::forward`].
+    pub fn reached_untrained(
+        &self,
+        model: &Model,
+        changes: &[Intervention],
+        split: Split,
+    ) -> Result<Reached> {
+        self.told(model, changes, split, false)
+    }
+
+    fn told(
+        &self,
+        model: &Model,
+        changes: &[Intervention],
+        split: Split,
+        anew: bool,
+    ) -> Result<Reached> {
         let places = self.part(split);
         let count = self.labelled.classes.len();
         let found = match &self.teller {
             Teller::None => return self.pairs(model, changes, &places),
             Teller::Own => self.own(model, changes, &places)?,
+            Teller::Probe(probe) if !anew => {
+                probe.classes(&self.embeddings(model, changes, &places)?)
+            }
             Teller::Probe(probe) => {
                 let train = self.part(Split::Train);
                 let x = self.embeddings(model, changes, &train)?;
