@@ -59,6 +59,7 @@ fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
         ("loss = \"masked-lm\"", "`loss`: expected none beside `data`"),
         ("file = \"x\"", "line 3: `file`: expected either `data` or `file`, found both"),
         ("metric = \"f1\"", "`metric`: expected one of spearman, pearson, found `f1`"),
+        ("probe = \"new\"", "`probe`: expected one of refit, kept, found `new`"),
         ("batch-size = 0", "`batch-size`: expected a number from 1 on, found 0"),
         ("task = \"x\"", "`task`: expected one of"),
     ] {

@@ -180,12 +180,12 @@ impl Picked {
     fn said(&self, values: &[Vec<f64>]) -> Vec<[Vec<f64>; 4]> {
         let mean = |curves: &[usize]| -> Vec<f64> {
             let Some(&first) = curves.first() else { return Vec::new() };
-            let mut sum = vec![0.0; values[first].len()];
-            for &curve in curves {
-                sum.iter_mut().zip(&values[curve]).for_each(|(sum, x)| *sum += x);
-            }
-            sum.iter_mut().for_each(|sum| *sum /= curves.len() as f64);
-            sum
+            // from the first on, so that the mean of equal numbers is that number
+            let place = |(place, &first): (usize, &f64)| {
+                let rest = curves.iter().map(|&curve| values[curve][place] - first);
+                first + rest.sum::<f64>() / curves.len() as f64
+            };
+            values[first].iter().enumerate().map(place).collect()
         };
         let less =
             |a: &[f64], b: &[f64]| -> Vec<f64> { a.iter().zip(b).map(|(a, b)| a - b).collect() };

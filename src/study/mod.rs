@@ -9,10 +9,12 @@
 mod area;
 mod cell;
 mod curves;
+mod draw;
 mod metric;
 mod plan;
 mod run;
 mod store;
+mod subject;
 mod table;
 
 pub use area::{Estimate, area};
@@ -21,4 +23,5 @@ pub use metric::Against;
 pub use plan::{Data, EXAMPLE, LOSSES, Metric, Plan, SCORES};
 pub use run::{Bench, Done, run};
 pub use store::{About, Curve, Point, Source, Store, Want};
+pub use subject::{Measure, Plain, Subject, Texts};
 pub use table::{At, Compared, Masks, Row, Table, merge};

@@ -18,7 +18,7 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 pub const SCORES: [&str; 6] =
     ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm"];
 /// The losses of plain texts.
-pub const LOSSES: [&str; 4] = ["masked-lm", "causal-lm", "embedding", "logits"];
+pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
 
 /// A checked plan. Paths in it are relative to the folder that it is in.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,9 @@ pub struct Plan {
     pub data: Data,
     /// For pairs with scores, [`Metric::Spearman`] or [`Metric::Pearson`].
     pub metric: Option<Metric>,
+    /// Whether a probe is fitted anew to what each set of heads leaves of the part for training;
+    /// else it stays as it was fitted to the unpruned model.
+    pub refit: bool,
     /// Ways to remove heads.
     pub strategies: Vec<Way>,
     /// Scores to remove them by.
@@ -109,6 +112,7 @@ struct Raw {
     loss: Option<Spanned<String>>,
     mask_share: Option<Spanned<f64>>,
     metric: Option<Spanned<String>>,
+    probe: Option<Spanned<String>>,
     strategies: Option<Spanned<Vec<String>>>,
     scores: Option<Spanned<Vec<String>>>,
     fractions: Option<Spanned<Vec<f64>>>,
@@ -127,7 +131,7 @@ struct Raw {
     out: Option<String>,
 }
 
-const KEYS: [&str; 25] = [
+const KEYS: [&str; 26] = [
     "model",
     "revision",
     "tokenizer",
@@ -137,6 +141,7 @@ const KEYS: [&str; 25] = [
     "loss",
     "mask-share",
     "metric",
+    "probe",
     "strategies",
     "scores",
     "fractions",
@@ -190,6 +195,7 @@ impl Plan {
         let all = json!({
             "fractions": self.fractions,
             "items": self.items,
+            "refit": self.refit,
             "texts": data,
             "rounds": self.rounds(),
             "by-layer": self.by_layer,
@@ -273,6 +279,7 @@ impl Page<'_> {
             tokenizer: raw.tokenizer.map(|name| folder.join(name)),
             task: self.task(raw.task)?,
             metric: self.metric(raw.metric, raw.file.is_some())?,
+            refit: self.refit(raw.probe, raw.file.is_some())?,
             data: self.data((raw.data, raw.file), raw.loss, raw.mask_share, beside)?,
             scores: self.scores(raw.scores, scored)?,
             seeds: self.seeds(raw.seeds, items)?,
@@ -362,6 +369,16 @@ impl Page<'_> {
             "pearson" => Metric::Pearson,
             _ => Metric::Spearman,
         }))
+    }
+
+    fn refit(&self, found: Option<Spanned<String>>, texts: bool) -> Result<bool> {
+        let Some(found) = found else { return Ok(true) };
+        if texts {
+            let want = "none beside `file`, whose texts have no labels";
+            return Err(self.wrong(found.span(), "probe", want, found.get_ref()));
+        }
+        self.one_of("probe", &found, &["refit", "kept"])?;
+        Ok(found.get_ref() == "refit")
     }
 
     fn data(

@@ -22,6 +22,7 @@ mod report;
 mod serve;
 mod session;
 mod stages;
+mod study;
 mod usage;
 mod view;
 
@@ -85,6 +86,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Ablate(args) => ablate::run(&args, &console),
         Command::Patch(args) => patch::run(&args, &console),
         Command::Prune(args) => prune::run(&args, &console),
+        Command::Study(args) => study::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args, &console),

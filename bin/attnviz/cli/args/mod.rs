@@ -12,6 +12,7 @@ mod run;
 mod sampling;
 #[cfg(feature = "serve")]
 mod serve;
+mod study;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub use run::{RunArgs, TalkArgs};
 pub use sampling::SamplingArgs;
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
+pub use study::StudyArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,6 +50,7 @@ Examples:
   attnviz importance --file texts.txt --score jacobian,confidence
   attnviz patch \"A man is eating food\" \"A man is eating glass\" --png
   attnviz prune ./smaller --fraction 0.3 --file texts.txt
+  attnviz study --init study.toml
   attnviz export \"Some text\" --out stages.safetensors
   attnviz inspect ./my-model
   attnviz convert bert-base-chinese ./bert-base-chinese --dtype f16
@@ -99,6 +102,9 @@ pub enum Command {
     /// Cut heads out of the weights and write a smaller checkpoint
     #[command(arg_required_else_help = true, after_help = prune::PRUNE_NOTES)]
     Prune(Box<PruneArgs>),
+    /// Try strategies and scores of pruning against random masks: one table, one picture
+    #[command(arg_required_else_help = true, after_help = study::NOTES)]
+    Study(Box<StudyArgs>),
     /// Write the stages of a run as safetensors, npz or JSON, named as in transformers
     #[command(arg_required_else_help = true)]
     Export(Box<ExportArgs>),
@@ -130,6 +136,7 @@ impl Command {
             Self::Ablate(args) => args.talk,
             Self::Patch(args) => args.talk,
             Self::Prune(args) => args.talk,
+            Self::Study(args) => args.talk,
             Self::Export(args) => args.talk,
             #[cfg(feature = "serve")]
             Self::Serve(args) => args.talk,

@@ -1,0 +1,94 @@
+//! Some items of batches, drawn anew for each seed.
+
+use std::collections::BTreeSet;
+
+use candle_core::Tensor;
+use ndarray::{Array2, Axis};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::error::Result;
+use crate::task::{Sample, Target, Written};
+use crate::tokens::Batch;
+
+/// `count` examples of all samples, drawn without any twice, in their batches and order; all where
+/// there are no more.
+pub(super) fn draw(samples: &[Sample], count: usize, seed: u64) -> Result<Vec<Sample>> {
+    let mut places: Vec<(usize, usize)> = Vec::new();
+    for (batch, sample) in samples.iter().enumerate() {
+        places.extend((0..sample.batch.ids.nrows()).map(|row| (batch, row)));
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let count = count.min(places.len());
+    for i in 0..count {
+        let other = i + (random.next_u64() % (places.len() - i) as u64) as usize;
+        places.swap(i, other);
+    }
+    let drawn: BTreeSet<(usize, usize)> = places.into_iter().take(count).collect();
+    let mut some = Vec::new();
+    for (batch, sample) in samples.iter().enumerate() {
+        let rows: Vec<usize> =
+            drawn.range((batch, 0)..(batch + 1, 0)).map(|&(_, row)| row).collect();
+        if !rows.is_empty() {
+            some.push(only(sample, &rows)?);
+        }
+    }
+    Ok(some)
+}
+
+/// These examples of a batch.
+fn only(sample: &Sample, rows: &[usize]) -> Result<Sample> {
+    let written = sample.written.as_ref().map(|written| Written {
+        batch: only_batch(&written.batch, rows),
+        special: written.special.select(Axis(0), rows),
+    });
+    let target = sample.target.as_ref().map(|target| only_target(target, sample, rows));
+    Ok(Sample {
+        batch: only_batch(&sample.batch, rows),
+        special: sample.special.select(Axis(0), rows),
+        written,
+        target: target.transpose()?,
+    })
+}
+
+fn only_batch(batch: &Batch, rows: &[usize]) -> Batch {
+    let some = |all: &Array2<u32>| all.select(Axis(0), rows);
+    Batch {
+        ids: some(&batch.ids),
+        mask: some(&batch.mask),
+        type_ids: some(&batch.type_ids),
+        global: batch.global.as_ref().map(some),
+        lengths: rows.iter().map(|&row| batch.lengths[row]).collect(),
+    }
+}
+
+fn only_target(target: &Target, sample: &Sample, rows: &[usize]) -> Result<Target> {
+    let classes = |all: &[u32]| rows.iter().map(|&row| all[row]).collect();
+    let tensor = |all: &Tensor, rows: Vec<u32>| -> Result<Tensor> {
+        let count = rows.len();
+        Ok(all.index_select(&Tensor::from_vec(rows, count, all.device())?, 0)?)
+    };
+    let numbers = || rows.iter().map(|&row| row as u32).collect();
+    Ok(match target {
+        Target::Tokens(labels) => Target::Tokens(labels.select(Axis(0), rows)),
+        Target::Classes(all) => Target::Classes(classes(all)),
+        Target::Probed(probe, all) => Target::Probed(probe.clone(), classes(all)),
+        Target::Embedding(all) => Target::Embedding(tensor(all, numbers())?),
+        // a distribution per text, or one for each of its tokens
+        Target::Logits(all) if all.dim(0)? == sample.batch.ids.nrows() => {
+            Target::Logits(tensor(all, numbers())?)
+        }
+        Target::Logits(all) => {
+            let batch = sample.last();
+            let real = |row: usize| batch.mask.row(row).iter().filter(|&&one| one != 0).count();
+            let starts = (0..batch.ids.nrows()).scan(0, |sum, row| {
+                let start = *sum;
+                *sum += real(row);
+                Some(start)
+            });
+            let starts: Vec<usize> = starts.collect();
+            let tokens = rows.iter().flat_map(|&row| starts[row]..starts[row] + real(row));
+            Target::Logits(tensor(all, tokens.map(|token| token as u32).collect())?)
+        }
+    })
+}
