@@ -60,7 +60,9 @@ fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
         ("file = \"x\"", "line 3: `file`: expected either `data` or `file`, found both"),
         ("metric = \"f1\"", "`metric`: expected one of spearman, pearson, found `f1`"),
         ("probe = \"new\"", "`probe`: expected one of refit, kept, found `new`"),
-        ("batch-size = 0", "`batch-size`: expected a number from 1 on, found 0"),
+        ("random = -1", "`random`: invalid value: integer `-1`"),
+        ("layer-matched = 10001", "expected a number from 0 to 10000, found 10001"),
+        ("batch-size = 0", "`batch-size`: expected a number from 1 to 65535, found 0"),
         ("task = \"x\"", "`task`: expected one of"),
     ] {
         let text = match want.contains("missing") {

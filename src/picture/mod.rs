@@ -30,6 +30,7 @@ mod legend;
 mod marks;
 pub mod page;
 mod palette;
+mod range;
 mod style;
 mod svg;
 mod text;

@@ -92,3 +92,68 @@ fn only_target(target: &Target, sample: &Sample, rows: &[usize]) -> Result<Targe
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::model::Model;
+    use crate::prune::{heads_left, off};
+    use crate::task::{encode, mask_some};
+    use crate::tokens::{Encoding, Input, Limit};
+    use crate::trace::Recorder;
+
+    fn losses(model: &Model, sample: &Sample) -> Vec<f32> {
+        let some = heads_left(model.config()).into_iter().take(2).collect();
+        let hidden = sample.run(model, &mut Recorder::new(), &off(&some)).expect("runs");
+        let target = sample.target.as_ref().expect("target");
+        let losses = target.losses(model, &hidden, &sample.batch).expect("losses");
+        losses.to_vec1().expect("numbers")
+    }
+
+    #[test]
+    fn examples_keep_their_losses() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/fill/bert");
+        let model = Model::from_pretrained(&folder.display().to_string()).expect("loads");
+        let texts = ["the cat sat on the mat", "a dog", "the dog sat on the cat", "a man ran"];
+        let text = |text: &&str| {
+            encode(&model, &Input::Text((*text).into()), &Limit::default()).expect("encodes")
+        };
+        let plain: Vec<Encoding> = texts.iter().map(text).collect();
+        let mut masked = plain.clone();
+        let mask = model.tokenizer().expect("tokenizer").mask_id().expect("mask");
+        let words = mask_some(&mut masked, mask, 0.3, 1);
+        let sample = |target| Sample::new(&plain, 0, Some(target));
+        let batch = sample(Target::Classes(Vec::new())).batch;
+        let samples = [
+            Sample::new(&masked, 0, Some(words)),
+            sample(Target::unpruned_embedding(&model, &batch).expect("embeds")),
+            sample(Target::unpruned_logits(&model, &batch).expect("tells")),
+        ];
+        for whole in &samples {
+            let all = losses(&model, whole);
+            assert!(all.iter().all(|loss| *loss > 1e-7), "{all:?}");
+            for seed in 0..6 {
+                let drawn = draw(std::slice::from_ref(whole), 2, seed).expect("draws");
+                let [part] = drawn.as_slice() else { panic!("one batch") };
+                assert_eq!(part.batch.ids.nrows(), 2);
+                let found = losses(&model, part);
+                for (row, loss) in part.batch.ids.rows().into_iter().zip(found) {
+                    let place = whole.batch.ids.rows().into_iter().position(|other| other == row);
+                    let want = all[place.expect("of the batch")];
+                    assert!((loss - want).abs() < 1e-5, "{loss} and {want}");
+                }
+            }
+        }
+        let both = [samples[1].clone(), samples[1].clone()];
+        let all = draw(&both, 99, 0).expect("draws");
+        assert_eq!(all.iter().map(|s| s.batch.ids.nrows()).collect::<Vec<_>>(), [4, 4]);
+        let ids = |seed| -> Vec<Vec<u32>> {
+            let drawn = draw(&both, 3, seed).expect("draws");
+            drawn.iter().map(|s| s.batch.ids.iter().copied().collect()).collect()
+        };
+        assert_eq!(ids(1), ids(1));
+        assert!((2..9).any(|seed| ids(seed) != ids(1)));
+    }
+}

@@ -8,8 +8,10 @@
 
 mod area;
 mod cell;
+mod csv;
 mod curves;
 mod draw;
+mod hash;
 mod metric;
 mod plan;
 mod run;

@@ -116,6 +116,13 @@ impl Runner<'_> {
                 found: found.len().to_string(),
             });
         }
+        if let Some(other) = found.iter().find(|value| !value.is_finite()) {
+            return Err(Error::Array {
+                what: format!("what was found with {} heads off", off.len()),
+                want: "numbers".into(),
+                found: other.to_string(),
+            });
+        }
         if off.is_empty() {
             self.unpruned = Some(found.clone());
         }

@@ -212,7 +212,7 @@ impl Want<'_> {
             () if found.data.sha256 != about.data.sha256 => {
                 Some(other("set of texts", &found.data, &about.data))
             }
-            () if found.against != about.against || found.heads != about.heads => {
+            () if !found.against.is(&about.against) || found.heads != about.heads => {
                 Some("was made of other items or heads".into())
             }
             () => None,

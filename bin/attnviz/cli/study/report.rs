@@ -18,7 +18,7 @@ pub fn text(table: &Table) -> String {
     let mut text = wrapped("", one_line(&about).split(' ').map(str::to_owned));
     let (least, most) = table.span;
     text += &format!(
-        "\nmean {} from {:.0} to {:.0} % of the heads (the area under the curve)\n",
+        "\narea under {} from {:.0} to {:.0} % of the heads, over its width\n",
         table.measure,
         least * 100.0,
         most * 100.0

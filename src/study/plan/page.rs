@@ -1,104 +1,20 @@
-//! What a study is to try: a TOML file, read and checked.
+//! From the text of a plan to the plan, or to what is wrong with it: file, line and key.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 use toml::Spanned;
 
-use super::cell::Way;
+use super::{Data, LOSSES, Metric, Plan, SCORES};
 use crate::config::Task;
 use crate::error::{Error, Result};
+use crate::study::cell::Way;
 
-/// A plan to start from: every key with what it means. `attnviz study --init` writes it.
-pub const EXAMPLE: &str = include_str!("example.toml");
-
-/// The scores that heads can be chosen by.
-pub const SCORES: [&str; 6] =
-    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm"];
-/// The losses of plain texts.
-pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
-
-/// A checked plan. Paths in it are relative to the folder that it is in.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    /// The file that it is from, for messages.
-    pub path: PathBuf,
-    /// Folder, file or Hub id; the built-in checkpoint if not given.
-    pub model: Option<String>,
-    /// Branch, tag or commit of a Hub model.
-    pub revision: Option<String>,
-    /// Another tokenizer.
-    pub tokenizer: Option<PathBuf>,
-    /// Head on top, where the checkpoint does not say.
-    pub task: Option<Task>,
-    /// What must not get worse.
-    pub data: Data,
-    /// For pairs with scores, [`Metric::Spearman`] or [`Metric::Pearson`].
-    pub metric: Option<Metric>,
-    /// Whether a probe is fitted anew to what each set of heads leaves of the part for training;
-    /// else it stays as it was fitted to the unpruned model.
-    pub refit: bool,
-    /// Ways to remove heads.
-    pub strategies: Vec<Way>,
-    /// Scores to remove them by.
-    pub scores: Vec<String>,
-    /// Shares of all heads to remove, rising.
-    pub fractions: Vec<f64>,
-    /// One run of every strategy with every score for each.
-    pub seeds: Vec<u64>,
-    /// Items of the part for training that each seed draws to score on; all if not given.
-    pub items: Option<usize>,
-    /// Masks drawn from all heads.
-    pub random: usize,
-    /// For each scored run, masks with as many heads of each layer.
-    pub layer_matched: usize,
-    /// Scorings of the iterative strategy; one for each fraction if not given.
-    pub rounds: Option<usize>,
-    /// Whether scores are divided by the ℓ2 norm of their layer's.
-    pub by_layer: bool,
-    /// Points of the integral of the score `integrated`.
-    pub steps: usize,
-    /// Projections of the score `jacobian`.
-    pub probes: usize,
-    /// Whether a layer may lose all its heads.
-    pub allow_empty_layers: bool,
-    /// Texts to run at once.
-    pub batch_size: usize,
-    /// Most tokens of a text; longer ones are cut. As many as the model takes if not given, and
-    /// longer ones are refused.
-    pub max_length: Option<usize>,
-    /// Resamplings behind the intervals.
-    pub resamplings: usize,
-    /// Folder of the results.
-    pub out: PathBuf,
-}
-
-/// What a study measures on.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Data {
-    /// A labelled set: `sentiment`, `pairs` or a file.
-    Labelled(String),
-    /// Plain texts, a line each.
-    Texts {
-        /// The file.
-        file: PathBuf,
-        /// One of [`LOSSES`]; by the model's head if not given.
-        loss: Option<String>,
-        /// Share of the tokens that is masked for `masked-lm`.
-        mask_share: f64,
-    },
-}
-
-/// Correlations of pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
-    /// Of ranks.
-    Spearman,
-    /// Of the numbers themselves.
-    Pearson,
-}
+/// Most of what is counted in a plan: what the flags of the other commands take.
+const MOST: usize = 65_535;
+/// Most random masks of a kind.
+const DRAWS: usize = 10_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -118,8 +34,8 @@ struct Raw {
     fractions: Option<Spanned<Vec<f64>>>,
     seeds: Option<Spanned<Vec<u64>>>,
     items: Option<Spanned<usize>>,
-    random: Option<usize>,
-    layer_matched: Option<usize>,
+    random: Option<Spanned<usize>>,
+    layer_matched: Option<Spanned<usize>>,
     rounds: Option<Spanned<usize>>,
     by_layer: Option<bool>,
     steps: Option<Spanned<usize>>,
@@ -160,68 +76,18 @@ const KEYS: [&str; 26] = [
     "out",
 ];
 
-impl Plan {
-    /// Reads and checks a plan.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where it cannot be read; [`Error::Input`] with file, line and key for what it
-    /// cannot say.
-    pub fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).map_err(Error::io(path, "read it"))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| Error::input(path.display().to_string(), "expected UTF-8"))?;
-        Self::parse(&text, path)
-    }
-
-    /// Checks a plan that was read from `path`.
-    ///
-    /// # Errors
-    /// [`Error::Input`], as [`Plan::read`].
-    pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        let page = Page { text, path };
-        let raw: Raw = toml::from_str(text).map_err(|error| page.not_toml(&error))?;
-        page.checked(raw)
-    }
-
-    /// What the numbers of a run depend on, beside model and data: results made with other settings
-    /// are not of this plan.
-    pub fn settings(&self) -> Map<String, Value> {
-        let data = match &self.data {
-            Data::Labelled(_) => json!({}),
-            Data::Texts { loss, mask_share, .. } => {
-                json!({ "loss": loss, "mask-share": mask_share })
-            }
-        };
-        let all = json!({
-            "fractions": self.fractions,
-            "items": self.items,
-            "refit": self.refit,
-            "texts": data,
-            "rounds": self.rounds(),
-            "by-layer": self.by_layer,
-            "steps": self.steps,
-            "probes": self.probes,
-            "allow-empty-layers": self.allow_empty_layers,
-            "batch-size": self.batch_size,
-            "max-length": self.max_length,
-            "task": self.task.map(|task| format!("{task:?}")),
-        });
-        all.as_object().cloned().unwrap_or_default()
-    }
-
-    /// Scorings of the iterative strategy.
-    pub fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(self.fractions.len())
-    }
-}
-
 /// The text of a plan, for messages that name a place in it.
-struct Page<'a> {
-    text: &'a str,
-    path: &'a Path,
+pub(super) struct Page<'a> {
+    pub text: &'a str,
+    pub path: &'a Path,
 }
 
 impl Page<'_> {
+    pub fn plan(&self) -> Result<Plan> {
+        let raw: Raw = toml::from_str(self.text).map_err(|error| self.not_toml(&error))?;
+        self.checked(raw)
+    }
+
     fn at(&self, offset: usize) -> String {
         let line = self.text.get(..offset).unwrap_or(self.text).matches('\n').count() + 1;
         format!("{}, line {line}", self.path.display())
@@ -269,7 +135,7 @@ impl Page<'_> {
         };
         let strategies = self.strategies(raw.strategies)?;
         let fractions = self.fractions(raw.fractions)?;
-        let items = self.positive("items", raw.items, None)?;
+        let items = self.count("items", raw.items, 1..=MOST)?;
         let stem = self.path.file_stem().map(PathBuf::from).unwrap_or_else(|| "study".into());
         let scored = strategies.iter().any(|way| way.scores());
         Ok(Plan {
@@ -286,16 +152,16 @@ impl Page<'_> {
             strategies,
             fractions,
             items,
-            random: raw.random.unwrap_or(20),
-            layer_matched: raw.layer_matched.unwrap_or(0),
-            rounds: self.positive("rounds", raw.rounds, None)?,
+            random: self.count("random", raw.random, 0..=DRAWS)?.unwrap_or(20),
+            layer_matched: self.count("layer-matched", raw.layer_matched, 0..=DRAWS)?.unwrap_or(0),
+            rounds: self.count("rounds", raw.rounds, 1..=MOST)?,
             by_layer: raw.by_layer.unwrap_or(false),
-            steps: self.positive("steps", raw.steps, Some(10))?.unwrap_or(10),
-            probes: self.positive("probes", raw.probes, Some(8))?.unwrap_or(8),
+            steps: self.count("steps", raw.steps, 1..=MOST)?.unwrap_or(10),
+            probes: self.count("probes", raw.probes, 1..=MOST)?.unwrap_or(8),
             allow_empty_layers: raw.allow_empty_layers.unwrap_or(false),
-            batch_size: self.positive("batch-size", raw.batch_size, Some(16))?.unwrap_or(16),
-            max_length: self.positive("max-length", raw.max_length, None)?,
-            resamplings: self.positive("resamplings", raw.resamplings, Some(1000))?.unwrap_or(1000),
+            batch_size: self.count("batch-size", raw.batch_size, 1..=MOST)?.unwrap_or(16),
+            max_length: self.count("max-length", raw.max_length, 2..=1 << 24)?,
+            resamplings: self.count("resamplings", raw.resamplings, 1..=100_000)?.unwrap_or(1000),
             out: folder.join(raw.out.map_or(stem, PathBuf::from)),
         })
     }
@@ -304,19 +170,19 @@ impl Page<'_> {
         Error::input(self.path.display().to_string(), format!("`{key}` is missing: {want}"))
     }
 
-    /// A number from 1 on.
-    fn positive(
+    /// A number of things, within what makes sense of them.
+    fn count(
         &self,
         key: &str,
         found: Option<Spanned<usize>>,
-        default: Option<usize>,
+        within: RangeInclusive<usize>,
     ) -> Result<Option<usize>> {
         match found {
-            Some(found) if *found.get_ref() == 0 => {
-                Err(self.wrong(found.span(), key, "a number from 1 on", 0))
+            Some(found) if !within.contains(found.get_ref()) => {
+                let want = format!("a number from {} to {}", within.start(), within.end());
+                Err(self.wrong(found.span(), key, &want, found.get_ref()))
             }
-            Some(found) => Ok(Some(found.into_inner())),
-            None => Ok(default),
+            found => Ok(found.map(Spanned::into_inner)),
         }
     }
 
