@@ -7,7 +7,7 @@ use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::task::{Sample, Target, Written};
 use crate::tokens::Batch;
 
@@ -73,6 +73,13 @@ fn only_target(target: &Target, sample: &Sample, rows: &[usize]) -> Result<Targe
         Target::Tokens(labels) => Target::Tokens(labels.select(Axis(0), rows)),
         Target::Classes(all) => Target::Classes(classes(all)),
         Target::Probed(probe, all) => Target::Probed(probe.clone(), classes(all)),
+        Target::Alike(_) => {
+            return Err(Error::Array {
+                what: "texts that are drawn".into(),
+                want: "losses of single texts".into(),
+                found: "losses of pairs".into(),
+            });
+        }
         Target::Embedding(all) => Target::Embedding(tensor(all, numbers())?),
         // a distribution per text, or one for each of its tokens
         Target::Logits(all) if all.dim(0)? == sample.batch.ids.nrows() => {
@@ -125,7 +132,7 @@ mod tests {
         let mask = model.tokenizer().expect("tokenizer").mask_id().expect("mask");
         let words = mask_some(&mut masked, mask, 0.3, 1);
         let sample = |target| Sample::new(&plain, 0, Some(target));
-        let batch = sample(Target::Classes(Vec::new())).batch;
+        let batch = sample(Target::Classes(Vec::new()));
         let samples = [
             Sample::new(&masked, 0, Some(words)),
             sample(Target::unpruned_embedding(&model, &batch).expect("embeds")),
