@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use candle_core::{DType, Tensor};
-use rand_chacha::ChaCha12Rng;
 use safetensors::{Dtype, View};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::family::{self, Family, fields::Fields};
 use crate::hub::ModelFiles;
 use crate::model::Trainable;
-use crate::train::normal_numbers;
+use crate::train::{Purpose, normal_numbers, random};
 use crate::weights::{Checkpoint, Storage};
 
 /// Writes a checkpoint with the weights as they are, each in the type in which the file that it comes
@@ -64,12 +63,7 @@ pub fn write_trained(
 /// # Errors
 /// [`Error::Checkpoint`] for a family whose classifier attnviz does not run, and those of
 /// [`convert`](super::convert) for what cannot be read or written.
-pub fn write_start(
-    files: &ModelFiles,
-    classes: &[String],
-    random: &mut ChaCha12Rng,
-    out: &Path,
-) -> Result<()> {
+pub fn write_start(files: &ModelFiles, classes: &[String], seed: u64, out: &Path) -> Result<()> {
     let checkpoint = Checkpoint::open(files)?;
     let bytes = config(files, &checkpoint, None)?;
     let path = files.config.as_ref().map_or(checkpoint.path(), |asset| asset.path());
@@ -78,7 +72,7 @@ pub fn write_start(
         Some(model_type) => family::of(&fields, &model_type)?,
         None => family::infer(checkpoint.path(), checkpoint.names())?,
     };
-    let read = (family.read)(&fields)?;
+    let (read, mut random) = ((family.read)(&fields)?, random(seed, 0, Purpose::Start));
     let class = family.classes.iter().find(|(_, task)| *task == Task::SequenceClassification);
     let has =
         |name: &str| checkpoint.names().any(|raw| family.canonical(raw).as_deref() == Some(name));
@@ -112,7 +106,7 @@ pub fn write_start(
                 let values = match (shape.len(), name.ends_with("norm.weight")) {
                     (_, true) => vec![1.0; count],
                     (1, _) => vec![0.0; count],
-                    _ => normal_numbers(random, count, 0.02),
+                    _ => normal_numbers(&mut random, count, 0.02),
                 };
                 let raw = family.raw(&name).ok_or_else(|| {
                     Error::checkpoint(path, format!("{} has no `{name}`", family.model_type))

@@ -1,5 +1,6 @@
 //! What a model is trained on.
 
+use candle_core::{DType, Tensor};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::RngCore;
 
@@ -9,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::task::{Item, Label, Labelled, Sample, Split, Target, encode, mask_some};
 use crate::tokens::{Encoding, Input, Limit};
+use crate::trace::{Intervention, Recorder};
 
 /// Examples by number, made into batches with what each is held against.
 pub trait Examples {
@@ -39,6 +41,38 @@ fn shuffle(order: &mut [usize], random: &mut ChaCha12Rng) {
         let other = (random.next_u64() % (i as u64 + 1)) as usize;
         order.swap(i, other);
     }
+}
+
+/// The loss of each example of a sample, `[B]`, of pairs `[B/2]`.
+pub(super) fn losses(model: &Model, sample: &Sample, changes: &[Intervention]) -> Result<Tensor> {
+    let hidden = sample.run(model, &mut Recorder::new(), changes)?;
+    match &sample.target {
+        Some(target) => target.losses(model, &hidden, sample.last()),
+        None => Ok(hidden.affine(0.0, 0.0)?.sum((1, 2))?),
+    }
+}
+
+/// The mean loss of all examples, in batches of `size`, with `changes` in every run; what is drawn
+/// for them comes from `seed`, so that two models are asked for the same.
+///
+/// # Errors
+/// Those of [`Examples::sample`], [`Sample::run`] and [`Target::losses`].
+pub fn mean_loss(
+    model: &Model,
+    examples: &dyn Examples,
+    size: usize,
+    seed: u64,
+    changes: &[Intervention],
+) -> Result<f64> {
+    let places: Vec<usize> = (0..examples.count()).collect();
+    let (mut sum, mut count) = (0.0, 0);
+    for some in places.chunks(size.max(1)) {
+        let found = losses(model, &examples.sample(some, seed)?, changes)?;
+        let found = found.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+        sum += found.iter().sum::<f64>();
+        count += found.len();
+    }
+    Ok(sum / count.max(1) as f64)
 }
 
 /// Labelled texts and pairs: classes by the model's own head, scores by the cosine of the

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor};
 
+use crate::config::Stack;
 use crate::error::Result;
 use crate::model::Trainable;
+use crate::prune::HeadScore;
 
 /// Lengths of the blocks of heads in the matrices of values and of output projections.
 pub(super) struct Held {
@@ -92,6 +94,35 @@ fn blocks(trainable: &Trainable) -> Vec<(String, Side, usize)> {
         }
     }
     all
+}
+
+/// Multiplies the output weights of every head by its gate, once: what a gate did, they do.
+pub(super) fn scale_heads(trainable: &Trainable, gates: &[HeadScore]) -> Result<()> {
+    let mut by_matrix: BTreeMap<String, Vec<f32>> = BTreeMap::new();
+    for one in gates {
+        let block = trainable.config().of(one.head.stack).shared[one.head.head.layer];
+        let (before, part) = match one.head.stack {
+            Stack::Cross => ("decoder.", "cross"),
+            Stack::Decoder => ("decoder.", "attention"),
+            Stack::Encoder => ("encoder.", "attention"),
+        };
+        let end = format!("layers.{block}.{part}.output.weight");
+        // of a single stack the name says nothing of it
+        let name = match trainable.variables().contains_key(&end) {
+            true => end,
+            false => format!("{before}{end}"),
+        };
+        by_matrix.entry(name).or_default().push(one.score as f32);
+    }
+    for (name, side, count) in blocks(trainable) {
+        if let Some(mut factors) = by_matrix.remove(&name) {
+            factors.truncate(count); // layers that share a block repeat its gates
+            let var = &trainable.variables()[&name];
+            let factors = Tensor::from_vec(factors, count, var.device())?;
+            var.set(&scaled(&var.as_detached_tensor(), &factors, side)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// [rows, columns] as [blocks, width, columns] or [rows, blocks, width].

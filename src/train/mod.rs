@@ -14,14 +14,16 @@ mod held;
 mod run;
 mod schedule;
 mod store;
+mod tune;
 
 pub use adamw::{AdamW, Decay};
 pub use dropout::{Dropout, dropout};
-pub use examples::{Examples, LabelledExamples, TextExamples};
+pub use examples::{Examples, LabelledExamples, TextExamples, mean_loss};
 pub use gates::{Gating, LearnedGates, Penalty};
 pub use gradcheck::{Checked, check_gates, check_gradients};
 pub use run::{Plan, Point, Run};
 pub use schedule::{Schedule, Shape};
+pub use tune::{Bench, Tune, Tuned};
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -42,10 +44,12 @@ pub(crate) enum Purpose {
     Examples,
     Dropout,
     Gates,
+    /// New weights.
+    Start,
 }
 
 impl Purpose {
-    const COUNT: u64 = 4;
+    const COUNT: u64 = 5;
 }
 
 /// A number from 0 (within) to 1 (without), of the upper 24 bits that a float32 can hold.

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::adamw::{AdamW, norm};
 use super::dropout::{Dropout, dropout};
-use super::examples::{Examples, batch};
+use super::examples::{Examples, batch, losses};
 use super::gates::{Gating, LearnedGates};
 use super::held::Held;
 use super::schedule::Schedule;
 use crate::error::Result;
 use crate::model::{Model, Trainable};
-use crate::trace::{Intervention, Recorder};
+use crate::trace::Intervention;
 
 /// How a run goes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ impl Run {
             // gates stand before what is dropped behind them
             changes.extend(gates.interventions(Some((plan.seed, self.step)))?);
         }
-        let loss = mean_loss(&model, &sample, &changes)?;
+        let loss = losses(&model, &sample, &changes)?.mean_all()?;
         let whole = match &self.gates {
             Some((gates, _)) => (&loss + gates.penalty()?)?,
             None => loss.clone(),
@@ -291,19 +291,6 @@ pub(super) struct State {
     since: (f64, u64),
     points: Vec<Point>,
     best: Option<f64>,
-}
-
-/// The mean loss of a sample's examples.
-fn mean_loss(
-    model: &Model,
-    sample: &crate::task::Sample,
-    changes: &[Intervention],
-) -> Result<Tensor> {
-    let hidden = sample.run(model, &mut Recorder::new(), changes)?;
-    match &sample.target {
-        Some(target) => Ok(target.losses(model, &hidden, sample.last())?.mean_all()?),
-        None => Ok(hidden.affine(0.0, 0.0)?.sum_all()?),
-    }
 }
 
 /// Puts values into variables of the same names.

@@ -8,6 +8,7 @@ mod console;
 mod convert;
 mod export;
 mod fill;
+mod finetune;
 mod generate;
 mod html;
 mod importance;
@@ -86,6 +87,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Ablate(args) => ablate::run(&args, &console),
         Command::Patch(args) => patch::run(&args, &console),
         Command::Prune(args) => prune::run(&args, &console),
+        Command::Finetune(args) => finetune::run(&args, &console),
         Command::Study(args) => study::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         #[cfg(feature = "serve")]

@@ -56,7 +56,7 @@ pub fn task(args: &ModelArgs) -> Result<Option<Task>> {
     Ok(args.task.as_deref().and_then(find))
 }
 
-fn device(name: &str) -> Result<Device> {
+pub fn device(name: &str) -> Result<Device> {
     let wrong = || Error::Usage {
         flag: "--device".into(),
         want: match (cfg!(feature = "cuda"), cfg!(feature = "metal")) {

@@ -1,6 +1,7 @@
 //! Every command with its flags, in groups that the commands share.
 
 mod fill;
+mod finetune;
 mod generate;
 mod html;
 mod input;
@@ -23,6 +24,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 
 pub use fill::FillArgs;
+pub use finetune::FinetuneArgs;
 pub use generate::GenerateArgs;
 pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
@@ -102,6 +104,9 @@ pub enum Command {
     /// Cut heads out of the weights and write a smaller checkpoint
     #[command(arg_required_else_help = true, after_help = prune::PRUNE_NOTES)]
     Prune(Box<PruneArgs>),
+    /// Train a checkpoint further, with gates that close on heads where asked for
+    #[command(arg_required_else_help = true, after_help = finetune::NOTES)]
+    Finetune(Box<FinetuneArgs>),
     /// Try strategies and scores of pruning against random masks: one table, one picture
     #[command(arg_required_else_help = true, after_help = study::NOTES)]
     Study(Box<StudyArgs>),
@@ -136,6 +141,7 @@ impl Command {
             Self::Ablate(args) => args.talk,
             Self::Patch(args) => args.talk,
             Self::Prune(args) => args.talk,
+            Self::Finetune(args) => args.talk,
             Self::Study(args) => args.talk,
             Self::Export(args) => args.talk,
             #[cfg(feature = "serve")]

@@ -1,0 +1,166 @@
+//! `attnviz finetune`: trains a checkpoint further, and cuts heads whose gates close.
+
+mod lesson;
+mod report;
+
+use attnviz::output::write_file;
+use attnviz::picture::{Format, Style, TextEngine, chart};
+use attnviz::task::{Reached, Set, Split};
+use attnviz::train::{Bench, Dropout, Gating, Penalty, Plan, Run, Schedule, Shape, Tune};
+use attnviz::{Error, LoadOptions, Model, Result};
+
+use super::args::{FinetuneArgs, ModelArgs, RunArgs};
+use super::console::{Console, set_threads};
+use super::session;
+use lesson::Lesson;
+use report::Found;
+
+pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
+    check(args)?;
+    let bench = Bench::claim(&args.out, args.force, args.resume)?;
+    set_threads(args.run.threads)?;
+    let options = LoadOptions {
+        task: session::task(&args.model)?,
+        device: session::device(&args.run.device)?,
+    };
+    let original = session::files(&args.model, console)?;
+    let start = bench.start(|folder| lesson::start(args, &original, folder))?;
+    let model = Model::open(&start, &options)?;
+    let lesson = Lesson::new(args, &model)?;
+    let (plan, then) = plans(args, lesson.count());
+    let bar = console.bar(plan.schedule.steps, "steps");
+    let progress = |run: &Run, which: usize| {
+        if bar.position() > run.steps() {
+            bar.set_length(run.plan().schedule.steps);
+        }
+        bar.set_position(run.steps());
+        if let Some(point) = run.points().last().filter(|point| point.step == run.steps()) {
+            bar.suspend(|| console.detail(&report::line(which, point)));
+        }
+    };
+    let tune = Tune {
+        plan,
+        then,
+        examples: lesson.examples(),
+        worth: &|model, changes| lesson.worth(model, changes),
+        options: options.clone(),
+        progress: &progress,
+    };
+    let tuned = bench.run(&tune, &start)?;
+    bar.finish_and_clear();
+    let mut found = Found::new(&args.out, tuned, lesson.worth_name());
+    if let Some(name) = &args.data {
+        let before = reached(name, &Model::open(&original, &options)?, args)?;
+        let after = reached(name, &of(&args.out.display().to_string(), &args.run, console)?, args)?;
+        let against = args.against.as_ref().map(|other| -> Result<_> {
+            let (_, reached) = reached(name, &of(other, &args.run, console)?, args)?;
+            Ok((other.clone(), reached))
+        });
+        found.hold(before, after, against.transpose()?, args);
+    }
+    draw(args, &found)?;
+    console.result(&match (console.talk.json, console.talk.quiet) {
+        (true, _) => found.json(),
+        (_, true) => format!("{}\n", super::console::one_line(&args.out.display().to_string())),
+        _ => found.text(),
+    });
+    Ok(0)
+}
+
+/// Another model by its name.
+fn of(name: &str, run: &RunArgs, console: &Console) -> Result<Model> {
+    let args = ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() };
+    Ok(session::open(&args, run, console)?.0)
+}
+
+/// What a model reaches on the part for tests, and by what.
+fn reached(name: &str, model: &Model, args: &FinetuneArgs) -> Result<(String, Reached)> {
+    let limit = lesson::limit(&args.run);
+    let set = Set::open(name, model, &limit, args.course.batch_size.into())?;
+    Ok((set.by(), set.reached(model, &[], Split::Test)?))
+}
+
+/// The curve of the run, and its numbers, beside the weights.
+fn draw(args: &FinetuneArgs, found: &Found) -> Result<()> {
+    let picture = chart(&found.chart(), &Style::default(), Format::Png, &TextEngine::new())?;
+    write_file(&args.out.join("training.png"), &picture)?;
+    write_file(&args.out.join("training.json"), found.json().as_bytes())
+}
+
+/// Refuses numbers that no run can be made with.
+fn check(args: &FinetuneArgs) -> Result<()> {
+    let (course, gates) = (&args.course, &args.gates);
+    let share = "a share from 0 to below 1";
+    for (flag, found, want, fits) in [
+        ("--rate", course.rate, "a number above 0", course.rate > 0.0),
+        ("--warmup", course.warmup, "a share from 0 to 1", (0.0..=1.0).contains(&course.warmup)),
+        ("--weight-decay", course.weight_decay, "0 or above", course.weight_decay >= 0.0),
+        ("--clip", course.clip, "0 or above", course.clip >= 0.0),
+        ("--dropout", course.dropout, share, (0.0..1.0).contains(&course.dropout)),
+        (
+            "--attention-dropout",
+            course.attention_dropout,
+            share,
+            (0.0..1.0).contains(&course.attention_dropout),
+        ),
+        ("--mask-share", args.mask_share, "a share above 0 and up to 1", {
+            args.mask_share > 0.0 && args.mask_share <= 1.0
+        }),
+        ("--gate-weight", gates.gate_weight, "0 or above", gates.gate_weight >= 0.0),
+        ("--gate-rate", gates.gate_rate, "a number above 0", gates.gate_rate > 0.0),
+        ("--fraction", gates.fraction, share, (0.0..1.0).contains(&gates.fraction)),
+        ("--margin", args.margin, "a number above 0", args.margin > 0.0),
+    ] {
+        if !fits || !found.is_finite() {
+            let (flag, want, found) = (flag.into(), want.into(), found.to_string());
+            return Err(Error::Usage { flag, want, found });
+        }
+    }
+    Ok(())
+}
+
+/// The plan of the run, and with gates that of the one after the cut.
+fn plans(args: &FinetuneArgs, examples: usize) -> (Plan, Option<(f64, Plan)>) {
+    let course = &args.course;
+    let per_pass = (examples / usize::from(course.batch_size)).max(1) as u64;
+    let schedule = |steps: u64| Schedule {
+        rate: course.rate,
+        warmup: (steps as f64 * course.warmup).round() as u64,
+        steps,
+        shape: match course.schedule.as_str() {
+            "cosine" => Shape::Cosine,
+            "constant" => Shape::Constant,
+            _ => Shape::Linear,
+        },
+    };
+    let penalty = match args.gates.gates.as_deref() {
+        Some("l1") => Some(Penalty::L1),
+        Some(_) => Some(Penalty::L0),
+        None => None,
+    };
+    let weight = args.gates.gate_weight;
+    let plan = Plan {
+        schedule: schedule(course.steps.unwrap_or(u64::from(course.epochs) * per_pass)),
+        batch_size: course.batch_size.into(),
+        weight_decay: course.weight_decay,
+        clip: (course.clip > 0.0).then_some(course.clip),
+        dropout: Dropout { hidden: course.dropout, attention: course.attention_dropout },
+        seed: course.seed,
+        gating: penalty.map(|penalty| Gating { penalty, weight }),
+        gate_rate: args.gates.gate_rate,
+        every: course.every.unwrap_or(per_pass),
+        // gates make validation worse for a while, as they should
+        patience: course.patience.filter(|_| penalty.is_none()),
+    };
+    let then = penalty.map(|_| {
+        let steps = u64::from(args.gates.recover_epochs) * per_pass;
+        let plan = Plan {
+            schedule: schedule(steps),
+            gating: None,
+            patience: course.patience,
+            ..plan.clone()
+        };
+        (args.gates.fraction, plan)
+    });
+    (plan, then)
+}

@@ -1,0 +1,154 @@
+//! From a start folder to trained weights in a folder: one run, or one with gates, a cut and another.
+
+use std::path::{Path, PathBuf};
+
+use super::examples::Examples;
+use super::held::scale_heads;
+use super::run::{Plan, Point, Run};
+use crate::error::{Error, Result};
+use crate::export::write_trained;
+use crate::hub::{self, HubEnv, ModelFiles, ModelRequest};
+use crate::model::{LoadOptions, Model, Trainable};
+use crate::prune::{HeadScore, PruneOptions, StackHead, lowest, prune};
+use crate::trace::Intervention;
+
+/// What is trained, on what, and how it is told.
+pub struct Tune<'a> {
+    /// The first run; with gates where heads are to go.
+    pub plan: Plan,
+    /// After gates: the share of all heads that goes, and the run without gates that follows.
+    pub then: Option<(f64, Plan)>,
+    /// What it learns from.
+    pub examples: &'a dyn Examples,
+    /// What a model is worth on the part for validation, the larger the better.
+    pub worth: &'a dyn Fn(&Model, &[Intervention]) -> Result<f64>,
+    /// How the model is loaded.
+    pub options: LoadOptions,
+    /// Told after every step: the run, and which of the runs it is, from 0.
+    pub progress: &'a dyn Fn(&Run, usize),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Tuned {
+    /// What was seen on the way, run after run.
+    pub points: Vec<Vec<Point>>,
+    /// The gates at the end of the first run, by head.
+    pub gates: Vec<HeadScore>,
+    /// The heads that went.
+    pub removed: Vec<StackHead>,
+    /// Files of the result, by name.
+    pub files: Vec<String>,
+}
+
+/// Folders of a run in progress, beside its result.
+#[derive(Debug, Clone)]
+pub struct Bench {
+    out: PathBuf,
+    folder: PathBuf,
+    force: bool,
+}
+
+impl Bench {
+    /// The folder `OUT.run` for a result in `out`. A run that was interrupted goes on where `resume`
+    /// says so.
+    ///
+    /// # Errors
+    /// [`Error::Output`] where `out` holds files or a run was interrupted, and nothing is said of
+    /// that; [`Error::Io`] where nothing can be written.
+    pub fn claim(out: &Path, force: bool, resume: bool) -> Result<Self> {
+        crate::export::prove_folder(out, force)?;
+        let mut name = out.as_os_str().to_owned();
+        name.push(".run");
+        let folder = PathBuf::from(name);
+        if folder.exists() && !resume {
+            if !force {
+                let why = "holds a run that was interrupted; --resume goes on with it, --force \
+                           starts anew";
+                return Err(Error::Output { path: folder, why: why.into() });
+            }
+            std::fs::remove_dir_all(&folder).map_err(Error::io(&folder, "remove it"))?;
+        }
+        std::fs::create_dir_all(&folder).map_err(Error::io(&folder, "create it"))?;
+        Ok(Self { out: out.into(), folder, force })
+    }
+
+    /// A folder inside.
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The checkpoint that training starts from, which `write` makes where it is not there yet.
+    ///
+    /// # Errors
+    /// Those of `write`, and of [`hub::resolve`].
+    pub fn start(&self, write: impl FnOnce(&Path) -> Result<()>) -> Result<ModelFiles> {
+        self.made("start", write)
+    }
+
+    fn made(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<ModelFiles> {
+        let folder = self.at(name);
+        if !folder.exists() {
+            write(&folder)?;
+        }
+        let request =
+            ModelRequest { model: Some(folder.display().to_string()), ..ModelRequest::default() };
+        hub::resolve(&request, &HubEnv::from_env(), &())
+    }
+
+    /// Runs what is left to run, and writes the result where it belongs; the folder of the run then
+    /// goes. Whenever the program is killed, the result is not there or whole, and the run goes on
+    /// from its last look at validation to the same numbers.
+    ///
+    /// # Errors
+    /// Those of [`Run::advance`], [`Run::save`], [`prune`] and [`write_trained`].
+    pub fn run(&self, tune: &Tune<'_>, start: &ModelFiles) -> Result<Tuned> {
+        let mut run = self.phase(tune, &tune.plan, start, 0)?;
+        let mut tuned = Tuned {
+            points: vec![run.points().to_vec()],
+            gates: run.gates().map_or(Ok(Vec::new()), |gates| gates.values())?,
+            removed: Vec::new(),
+            files: Vec::new(),
+        };
+        run.take_best()?;
+        let mut from = start.clone();
+        if let Some((fraction, plan)) = &tune.then {
+            let config = run.trainable().config();
+            let remove = lowest(&tuned.gates, config, *fraction, false, &Default::default());
+            let gated = self.made("gated", |folder| {
+                scale_heads(run.trainable(), &tuned.gates)?;
+                write_trained(run.trainable(), start, folder, false).map(drop)
+            })?;
+            from = self.made("cut", |folder| {
+                prune(&gated, folder, &remove, &PruneOptions::default()).map(drop)
+            })?;
+            tuned.removed = remove.into_iter().collect();
+            run = self.phase(tune, plan, &from, 1)?;
+            run.take_best()?;
+            tuned.points.push(run.points().to_vec());
+        }
+        tuned.files = write_trained(run.trainable(), &from, &self.out, self.force)?;
+        std::fs::remove_dir_all(&self.folder).map_err(Error::io(&self.folder, "remove it"))?;
+        Ok(tuned)
+    }
+
+    /// One run to its end, from where it is.
+    fn phase(&self, tune: &Tune<'_>, plan: &Plan, files: &ModelFiles, which: usize) -> Result<Run> {
+        let folder = self.at(&format!("run-{which}"));
+        std::fs::create_dir_all(&folder).map_err(Error::io(&folder, "create it"))?;
+        let open = || Trainable::open(files, &tune.options);
+        let mut run = match Run::resume(&folder, plan, open()?)? {
+            Some(run) => run,
+            None => Run::new(plan.clone(), open()?)?,
+        };
+        while !run.is_done() {
+            run.advance(tune.examples)?;
+            if run.is_due() {
+                run.look(tune.worth)?;
+                run.save(&folder)?;
+            }
+            (tune.progress)(&run, which);
+        }
+        Ok(run)
+    }
+}
