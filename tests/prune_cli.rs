@@ -293,3 +293,180 @@ fn operations_fall_with_the_heads() {
     assert_eq!(count(&fixture("fill/bert")), whole);
     assert_eq!(count(&place.path("out")), whole - 2.0 * 10.0 * 3.0 * head);
 }
+
+/// Texts enough for a part of each kind.
+fn more_texts() -> String {
+    let (subjects, ends) = (["cat", "dog", "bird", "man", "boy"], ["sat", "ran", "slept"]);
+    let line = |(i, end): (usize, &str)| format!("the {} {end} on the mat\n", subjects[i % 5]);
+    (0..15).map(|i| (i, ends[i / 5])).map(line).collect()
+}
+
+fn narrow(out: &str) {
+    let wide = out.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "{out}");
+}
+
+#[test]
+fn strategies_tell_the_way_they_went() {
+    let place = Place::new();
+    fs::write(place.path("more.txt"), more_texts()).expect("written");
+    for (out, strategy, score) in [
+        ("one", "one-shot", "gradient"),
+        ("rounds", "iterative", "gradient"),
+        ("greedy", "greedy", "greedy"),
+        ("random", "random", "random"),
+    ] {
+        let args = [out, "--fraction", "0.5", "--strategy", strategy, "--file", "more.txt"];
+        let ran = place.run("prune", &[&args[..], &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        let found = ran.json();
+        let (by, named) = (&found["chosen_by"], &found["strategy"]);
+        assert_eq!((by, named), (&score.into(), &strategy.into()), "{strategy}");
+        // three of fifteen texts are for reports
+        assert_eq!(found["texts"], 3, "{strategy}");
+        assert_eq!(found["curve"]["metric"], "masked-LM loss");
+        let points = found["curve"]["points"].as_array().expect("points");
+        // six heads: all of them, without 10, 20, 30, 40 and 50 percent
+        let left: Vec<u64> = points.iter().filter_map(|one| one["heads_left"].as_u64()).collect();
+        assert_eq!(left, [6, 5, 5, 4, 4, 3], "{strategy}");
+        let of = |key: &str| points.last().and_then(|one| one[key].as_f64()).expect("number");
+        let loss = found["likeness"]["loss"][1].as_f64().expect("loss");
+        assert!((of("metric") - loss).abs() < 1e-5, "{strategy}: by gates and by what was written");
+        let interval = points[0]["interval"].as_array().expect("interval");
+        assert!(interval[0].as_f64() <= points[0]["metric"].as_f64(), "{strategy}");
+        assert!(found["operations"]["after"].as_f64() < found["operations"]["before"].as_f64());
+    }
+    let args = ["text", "--fraction", "0.5", "--rounds", "2", "--file", "more.txt", "--latency"];
+    let ran = place.run("prune", &args);
+    for part in ["by gradient in 2 rounds", "heads left   masked-LM loss", "arithmetic of"] {
+        assert!(ran.out.contains(part), "{part}: {}", ran.out);
+    }
+    narrow(&ran.out);
+    for (args, want) in [
+        (["--strategy", "greedy", "--rounds", "3"], "--rounds: expected --strategy iterative"),
+        (["--strategy", "greedy", "--score", "random"], "--score: expected a score"),
+        (["--score", "random", "--rounds", "3"], "--rounds: expected a score"),
+        (["--strategy", "best", "--rounds", "3"], "--strategy"),
+    ] {
+        let start = ["new", "--fraction", "0.5", "--file", "more.txt"];
+        place.refused("prune", &[&start[..], &args].concat(), 2, want);
+    }
+    let few = place.run("prune", &["few", "--fraction", "0.5", "--file", "texts.txt"]);
+    assert!(few.err.contains("fewer than five texts"), "{}", few.err);
+}
+
+#[test]
+fn budgets_and_means_on_the_command_line() {
+    let place = Place::new();
+    fs::write(place.path("more.txt"), more_texts()).expect("written");
+    let args = ["out", "--budget", "params=95%", "--file", "more.txt", "--json"];
+    let found = place.run("prune", &args).json();
+    let of = |key: &str| found["parameters"][key].as_f64().expect("count");
+    assert!(of("after") <= 0.95 * of("before"), "{found}");
+    let args = ["heads", "--budget", "heads=4", "--strategy", "random", "--json"];
+    assert_eq!(place.run("prune", &args).json()["left"], 4);
+    place.refused("prune", &["no", "--budget", "heads"], 2, "expected the most that may stay");
+    let args = ["no", "--budget", "flops=1%", "--strategy", "random"];
+    place.refused("prune", &args, 2, "or more, with a head left in each layer");
+    place.refused("prune", &["no", "--budget", "heads=4", "--fraction", "0.1"], 2, "--fraction");
+
+    let args = ["folded", "--fraction", "0.5", "--file", "more.txt", "--fold-bias", "--json"];
+    let ran = place.run("prune", &args);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("now holds the mean output of"), "{}", ran.err);
+    let found = ran.json();
+    let points = found["curve"]["points"].as_array().expect("points");
+    let metric = points.last().and_then(|one| one["metric"].as_f64()).expect("metric");
+    let loss = found["likeness"]["loss"][1].as_f64().expect("loss");
+    assert!((metric - loss).abs() < 1e-5, "{metric} and {loss}");
+    let config = fs::read_to_string(place.path("folded/config.json")).expect("config");
+    assert!(config.contains("folded_heads"), "{config}");
+    place.refused("prune", &["no", "--remove", "L0H0", "--fold-bias"], 2, "--file");
+}
+
+/// A vocabulary of ids below 120, of which the goldens have more.
+const WORDS: &str = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat dog sat ran on mat le chat";
+
+#[test]
+fn encoder_decoders_are_scored_switched_off_and_pruned_in_all_stacks() {
+    let place = Place::new();
+    fs::write(place.path("vocab.txt"), WORDS.replace(' ', "\n")).expect("written");
+    let pairs = "{\"text\": \"the cat sat\", \"text_b\": \"le chat\"}\n\
+                 {\"text\": \"the dog ran on the mat\", \"text_b\": \"le chat ran\"}\n\
+                 {\"text\": \"the cat ran\"}\n";
+    fs::write(place.path("pairs.jsonl"), pairs).expect("written");
+    for model in ["bart_lm", "marian_mt", "t5_lm"] {
+        let folder = fixture("goldens").join(model);
+        let args = ["--tokenizer", "vocab.txt", "--file", "pairs.jsonl"];
+        let on = |command: &str, more: &[&str]| {
+            let ran = place.on(&folder, command, &[&args[..], more].concat());
+            assert_eq!(ran.code, 0, "{model}: {}", ran.err);
+            ran
+        };
+        let found = on("importance", &["--json", "--score", "gradient,confidence"]).json();
+        assert_eq!(found["loss"], "loss of the text to write");
+        for score in found["scores"].as_array().expect("scores") {
+            let heads = score["heads"].as_array().expect("heads");
+            let of = |stack: &str| {
+                let own = heads.iter().filter(|head| head["stack"] == stack);
+                own.filter(|head| head["score"].as_f64() > Some(0.0)).count()
+            };
+            assert_eq!((of("encoder"), of("decoder"), of("cross")), (8, 8, 8), "{model}");
+            assert_eq!(heads[23]["head"], "cross:L1H3", "{model}");
+        }
+        let text = on("importance", &[]);
+        for part in ["encoder\n", "decoder\n", "cross-attention\n"] {
+            assert!(text.out.contains(part), "{model}, {part}: {}", text.out);
+        }
+        narrow(&text.out);
+
+        for off in ["zero", "mean", "resampled", "uniform"] {
+            let found = on("ablate", &["--json", "--off", off]).json();
+            assert_eq!(found["measure"], "rise of the loss of the text to write");
+            let heads = found["heads"].as_array().expect("heads");
+            let moved = |stack: &str| {
+                let own = heads.iter().filter(|head| head["stack"] == stack);
+                own.filter(|head| head["mean"].as_f64() != Some(0.0)).count()
+            };
+            let all = (moved("encoder"), moved("decoder"), moved("cross"));
+            assert_eq!(all, (8, 8, 8), "{model} {off}");
+        }
+        let text = on("ablate", &["--out", "heads.png"]);
+        narrow(&text.out);
+        let out = format!("pruned-{model}");
+        let found = on("prune", &[&out, "--fraction", "0.5", "--json"]).json();
+        let removed = found["removed"].as_array().expect("removed");
+        assert_eq!(removed.len(), 12, "{model}");
+        let named =
+            |start: &str| removed.iter().any(|h| h.as_str().is_some_and(|h| h.starts_with(start)));
+        assert!(named("decoder:") || named("cross:"), "{model}: {removed:?}");
+        let points = found["curve"]["points"].as_array().expect("points");
+        let metric = points.last().and_then(|one| one["metric"].as_f64()).expect("metric");
+        let loss = found["likeness"]["loss"][1].as_f64().expect("loss");
+        assert!((metric - loss).abs() < 1e-5, "{model}: {metric} by gates, {loss} as written");
+    }
+    let refused = place.run("importance", &["--loss", "seq2seq-lm", "the cat"]);
+    assert!(refused.code == 2 && refused.err.contains("without a decoder"), "{}", refused.err);
+}
+
+#[test]
+fn tables_fit_80_columns() {
+    let place = Place::new();
+    let start = ["importance", "--file", "texts.txt", "--score", "jacobian,output-norm"];
+    let run = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_attnviz"))
+            .current_dir(place.0.path())
+            .env("HF_HUB_OFFLINE", "1")
+            .args(start)
+            .args(more)
+            .output()
+            .expect("runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    // twelve heads, side by side
+    let text = run(&[]);
+    narrow(&text);
+    assert!(text.lines().any(|line| line.contains("H0") && line.contains("H11")), "{text}");
+    assert!(text.contains("in units of 1e"), "{text}");
+}

@@ -4,16 +4,19 @@ mod common;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
+use attnviz::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use attnviz::prune::{
-    Chooser, HeadScore, Score, StackHead, Strategy, heads_left, importance, lowest, off,
-    random_scores,
+    Budget, Chooser, HeadScore, PruneOptions, Score, StackHead, Strategy, heads_left, importance,
+    lowest, off, operations, prune, random_scores,
 };
 use attnviz::task::{Sample, Target, Written, outputs};
 use attnviz::tokens::Batch;
 use attnviz::{Head, Intervention, Model, Result, Stack};
 use common::{Golden, fixture, open};
 use ndarray::Array2;
+use tempfile::TempDir;
 
 /// A golden's model with its own texts, of which each next token is asked for.
 fn case(name: &str) -> (Model, Sample) {
@@ -201,4 +204,66 @@ fn fractions_are_of_the_stacks_that_have_scores() {
     let before = BTreeSet::from([heads(0), heads(1)]);
     let found = lowest(&scores, config, 0.5, false, &before);
     assert!(found.len() == 4 && before.is_subset(&found), "{found:?}");
+}
+
+fn files(folder: &Path) -> ModelFiles {
+    let model = Some(folder.display().to_string());
+    let request = ModelRequest { model, ..ModelRequest::default() };
+    hub::resolve(&request, &HubEnv::from_env(), &()).expect("files")
+}
+
+#[test]
+fn budgets_are_met_with_the_fewest_heads() {
+    for name in ["bert_mlm", "albert_mlm", "llama_lm", "bart_lm", "t5_lm", "../options/bart_heads"]
+    {
+        let (model, sample) = case(name);
+        let folder = fixture("goldens").join(name);
+        let worth = |_: &[Intervention]| Ok(0.0);
+        let chooser = Chooser {
+            model: &model,
+            score: Score::OutputNorm,
+            by_layer: false,
+            samples: std::slice::from_ref(&sample),
+            worth: &worth,
+            allow_empty: false,
+            progress: &|_, _| {},
+        };
+        let strategy = Strategy::OneShot;
+        let find = |budget: &str| {
+            let budget: Budget = budget.parse().expect(budget);
+            let allowance = chooser.allowance(&budget, &files(&folder))?;
+            let masks = chooser.masks(&strategy, &allowance.fractions)?;
+            allowance.first(&masks).map(|place| masks[place].clone())
+        };
+        let cut = |mask: &BTreeSet<StackHead>| {
+            let out = TempDir::new().expect("folder");
+            let path = out.path().join("out");
+            let options = PruneOptions::default();
+            let done = prune(&files(&folder), &path, mask, &options).expect("prunes");
+            let left = open(&path, None).expect("loads");
+            (done.parameters, operations(left.config(), 128))
+        };
+        let all = heads_left(model.config()).len();
+        let whole = (cut(&BTreeSet::new()).0.0 as f64, operations(model.config(), 128));
+        for share in [95, 85] {
+            let mask = find(&format!("params={share}%")).expect(name);
+            let limit = whole.0 * f64::from(share) / 100.0;
+            assert!(cut(&mask).0.1 as f64 <= limit, "{name}: parameters");
+            let mask = find(&format!("flops={share}%")).expect(name);
+            let limit = whole.1 * f64::from(share) / 100.0;
+            assert!(cut(&mask).1 <= limit, "{name}: operations");
+            assert!(!mask.is_empty(), "{name}");
+            // a unit less would not do
+            let last: Vec<f64> = (0..mask.len()).map(|n| n as f64 / all as f64).collect();
+            let fewer = chooser.masks(&strategy, &last).expect("masks");
+            let fewer = fewer.iter().filter(|one| one.len() < mask.len());
+            assert!(fewer.last().is_none_or(|one| cut(one).1 > limit), "{name}: too many");
+        }
+        assert!(find("params=100%").expect(name).is_empty());
+        let mask = find(&format!("heads={}", all * 3 / 4)).expect(name);
+        assert!(all - mask.len() <= all * 3 / 4 && mask.len() <= all / 2, "{name}: {mask:?}");
+        let line = find("flops=1%").expect_err(name).to_string();
+        let want = "or more, with a head left in each layer, found `flops=1%`";
+        assert!(line.starts_with("--budget: expected ") && line.ends_with(want), "{line}");
+    }
 }

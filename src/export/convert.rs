@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,35 +9,10 @@ use safetensors::Dtype;
 use serde_json::{Map, Value};
 
 use super::cast::Cast;
+use super::folder::{CONFIG, prove_folder, write_folder};
 use crate::error::{Error, Result};
-use crate::hub::{Asset, ModelFiles};
-use crate::output::prove_writable;
-use crate::tokens::gguf;
+use crate::hub::ModelFiles;
 use crate::weights::{Checkpoint, Number, Storage, Stored};
-
-const WEIGHTS: &str = "model.safetensors";
-const CONFIG: &str = "config.json";
-
-/// Files of tokenizers and of generation, which go along as they are.
-const COMPANIONS: [&str; 17] = [
-    "tokenizer.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "spm.model",
-    "sentencepiece.model",
-    "sentencepiece.bpe.model",
-    "tokenizer.model",
-    "source.spm",
-    "target.spm",
-    "target_vocab.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "chat_template.jinja",
-    "generation_config.json",
-];
 
 /// How the numbers of a checkpoint are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +77,7 @@ pub struct Converted {
 /// cannot be written, [`Error::Checkpoint`] where the model cannot be read, has no configuration,
 /// or holds a number that is too large for `dtype`.
 pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Result<Converted> {
-    claim(out, options.force)?;
+    prove_folder(out, options.force)?;
     let checkpoint = Checkpoint::open(files)?;
     let config = config(files, &checkpoint, options.dtype)?;
     let write = |path: &Path, shown: &Path| weights(&checkpoint, options.dtype, path, shown);
@@ -116,129 +90,6 @@ pub fn convert(files: &ModelFiles, out: &Path, options: &ConvertOptions) -> Resu
         dtypes,
         notes: [files.notes.as_slice(), checkpoint.notes()].concat(),
     })
-}
-
-/// Writes a checkpoint's folder aside and renames it into place: `config`, what `weights` writes to
-/// the first path that it is given, to be called by the second, and the files of the tokenizer.
-/// Gives the names, the size of the weights and what `weights` gave.
-pub(crate) fn write_folder<T>(
-    files: &ModelFiles,
-    out: &Path,
-    config: &[u8],
-    force: bool,
-    weights: impl FnOnce(&Path, &Path) -> Result<T>,
-) -> Result<(Vec<String>, u64, T)> {
-    let occupied = claim(out, force)?;
-    let parent = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(Error::io(parent, "create it"))?;
-    let aside = tempfile::Builder::new().prefix(".attnviz-").tempdir_in(parent);
-    let aside = aside.map_err(Error::io(out, "create it"))?;
-    // a folder inside, since the outer one is its owner's alone
-    let staged = aside.path().join("model");
-    fs::create_dir(&staged).map_err(Error::io(out, "create it"))?;
-
-    let done = weights(&staged.join(WEIGHTS), &out.join(WEIGHTS))?;
-    let mut names = vec![WEIGHTS.to_owned(), CONFIG.to_owned()];
-    let write = |name: &str, bytes: &[u8]| {
-        fs::write(staged.join(name), bytes).map_err(Error::io(out.join(name), "write it"))
-    };
-    write(CONFIG, config)?;
-    for (name, bytes) in companions(files)? {
-        write(name, &bytes)?;
-        names.push(name.to_owned());
-    }
-    let written = fs::metadata(staged.join(WEIGHTS)).map_err(Error::io(out, "read its size"))?;
-    if occupied {
-        merge(&staged, out, &names)?;
-    } else {
-        if out.exists() {
-            fs::remove_dir(out).map_err(Error::io(out, "replace it"))?;
-        }
-        fs::rename(&staged, out).map_err(Error::io(out, "move it into place"))?;
-    }
-    Ok((names, written.len(), done))
-}
-
-/// Shows that a checkpoint can be written into the folder `out`, and leaves nothing behind. For calling
-/// before any heavy work.
-///
-/// # Errors
-/// [`Error::Output`] where `out` holds files already and `force` is off, [`Error::Io`] where it
-/// cannot be written.
-pub fn prove_folder(out: &Path, force: bool) -> Result<()> {
-    claim(out, force).map(|_| ())
-}
-
-/// Whether there is something in the folder, which `force` allows.
-fn claim(out: &Path, force: bool) -> Result<bool> {
-    prove_writable(out)?;
-    if !out.exists() {
-        return Ok(false);
-    }
-    let mut entries = fs::read_dir(out).map_err(Error::io(out, "list it"))?;
-    let occupied = entries.next().is_some();
-    if occupied && !force {
-        let why = "is not empty; choose another folder, or --force to replace what has the same \
-                   names";
-        return Err(Error::Output { path: out.into(), why: why.into() });
-    }
-    Ok(occupied)
-}
-
-/// Moves the files into a folder that holds others, and removes companions of another tokenizer.
-fn merge(staged: &Path, out: &Path, names: &[String]) -> Result<()> {
-    for name in names {
-        let path = out.join(name);
-        fs::rename(staged.join(name), &path).map_err(Error::io(&path, "move it into place"))?;
-    }
-    for stale in COMPANIONS.iter().filter(|name| !names.iter().any(|one| one == *name)) {
-        let path = out.join(stale);
-        if path.is_file() {
-            fs::remove_file(&path).map_err(Error::io(&path, "remove it"))?;
-        }
-    }
-    Ok(())
-}
-
-/// A file beside the weights, by name.
-type Companion = (&'static str, Cow<'static, [u8]>);
-
-/// The files that go along, under the names by which they are known.
-fn companions(files: &ModelFiles) -> Result<Vec<Companion>> {
-    let tokenizer = &files.tokenizer;
-    if let Some(asset) = &tokenizer.gguf {
-        let made = gguf::files(asset)?.into_iter();
-        return Ok(made.map(|(name, bytes)| (name, Cow::Owned(bytes))).collect());
-    }
-    let known = [
-        ("tokenizer.json", &tokenizer.json),
-        ("vocab.txt", &tokenizer.vocab),
-        ("vocab.json", &tokenizer.vocab_json),
-        ("merges.txt", &tokenizer.merges),
-        ("tokenizer_config.json", &tokenizer.config),
-        ("special_tokens_map.json", &tokenizer.special),
-        ("added_tokens.json", &tokenizer.added),
-    ];
-    // companions that are read by no name here lie beside those that are
-    let assets = known.iter().filter_map(|(_, asset)| asset.as_ref());
-    let assets = assets.chain(&tokenizer.pieces).chain(&files.weights);
-    let mut folders = assets.filter_map(|asset| match asset {
-        Asset::Disk(path) => path.parent(),
-        Asset::BuiltIn { .. } => None,
-    });
-    let folder = folders.next();
-    let named = |name: &str| known.iter().find(|(known, _)| *known == name);
-    let found = |name: &'static str| -> Option<(&'static str, Asset)> {
-        let asset = match named(name) {
-            Some((_, asset)) => asset.as_ref().cloned(),
-            None => folder.map(|folder| Asset::Disk(folder.join(name))),
-        };
-        let there =
-            |asset: &Asset| matches!(asset, Asset::BuiltIn { .. }) || asset.path().is_file();
-        Some((name, asset.filter(there)?))
-    };
-    let found = COMPANIONS.into_iter().filter_map(found);
-    found.map(|(name, asset)| Ok((name, asset.bytes()?))).collect()
 }
 
 /// The configuration, with a `dtype` that is true of the tensors.
