@@ -7,7 +7,7 @@ use ndarray::{Array2, Axis};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::task::{Sample, Target, Written};
 use crate::tokens::Batch;
 
@@ -16,7 +16,8 @@ use crate::tokens::Batch;
 pub(super) fn draw(samples: &[Sample], count: usize, seed: u64) -> Result<Vec<Sample>> {
     let mut places: Vec<(usize, usize)> = Vec::new();
     for (batch, sample) in samples.iter().enumerate() {
-        places.extend((0..sample.batch.ids.nrows()).map(|row| (batch, row)));
+        let rows = sample.batch.ids.nrows() / rows_of(sample);
+        places.extend((0..rows).map(|example| (batch, example)));
     }
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let count = count.min(places.len());
@@ -27,8 +28,10 @@ pub(super) fn draw(samples: &[Sample], count: usize, seed: u64) -> Result<Vec<Sa
     let drawn: BTreeSet<(usize, usize)> = places.into_iter().take(count).collect();
     let mut some = Vec::new();
     for (batch, sample) in samples.iter().enumerate() {
-        let rows: Vec<usize> =
-            drawn.range((batch, 0)..(batch + 1, 0)).map(|&(_, row)| row).collect();
+        let each = rows_of(sample);
+        let rows = drawn.range((batch, 0)..(batch + 1, 0));
+        let rows = rows.flat_map(|&(_, example)| example * each..(example + 1) * each);
+        let rows: Vec<usize> = rows.collect();
         if !rows.is_empty() {
             some.push(only(sample, &rows)?);
         }
@@ -36,7 +39,12 @@ pub(super) fn draw(samples: &[Sample], count: usize, seed: u64) -> Result<Vec<Sa
     Ok(some)
 }
 
-/// These examples of a batch.
+/// Rows of an example: both texts where a pair has one score.
+fn rows_of(sample: &Sample) -> usize {
+    if matches!(sample.target, Some(Target::Alike(_))) { 2 } else { 1 }
+}
+
+/// These rows of a batch.
 fn only(sample: &Sample, rows: &[usize]) -> Result<Sample> {
     let written = sample.written.as_ref().map(|written| Written {
         batch: only_batch(&written.batch, rows),
@@ -73,12 +81,8 @@ fn only_target(target: &Target, sample: &Sample, rows: &[usize]) -> Result<Targe
         Target::Tokens(labels) => Target::Tokens(labels.select(Axis(0), rows)),
         Target::Classes(all) => Target::Classes(classes(all)),
         Target::Probed(probe, all) => Target::Probed(probe.clone(), classes(all)),
-        Target::Alike(_) => {
-            return Err(Error::Array {
-                what: "texts that are drawn".into(),
-                want: "losses of single texts".into(),
-                found: "losses of pairs".into(),
-            });
+        Target::Alike(all) => {
+            Target::Alike(rows.iter().step_by(2).map(|row| all[row / 2]).collect())
         }
         Target::Embedding(all) => Target::Embedding(tensor(all, numbers())?),
         // a distribution per text, or one for each of its tokens
@@ -132,11 +136,11 @@ mod tests {
         let mask = model.tokenizer().expect("tokenizer").mask_id().expect("mask");
         let words = mask_some(&mut masked, mask, 0.3, 1);
         let sample = |target| Sample::new(&plain, 0, Some(target));
-        let batch = sample(Target::Classes(Vec::new()));
+        let whole = Sample::new(&plain, 0, None);
         let samples = [
             Sample::new(&masked, 0, Some(words)),
-            sample(Target::unpruned_embedding(&model, &batch).expect("embeds")),
-            sample(Target::unpruned_logits(&model, &batch).expect("tells")),
+            sample(Target::unpruned_embedding(&model, &whole).expect("embeds")),
+            sample(Target::unpruned_logits(&model, &whole).expect("tells")),
         ];
         for whole in &samples {
             let all = losses(&model, whole);
@@ -153,6 +157,12 @@ mod tests {
                 }
             }
         }
+        let pairs = sample(Target::Alike(vec![0.2, 0.9]));
+        let all = losses(&model, &pairs);
+        let drawn = draw(&[pairs], 1, 3).expect("draws");
+        assert_eq!(drawn[0].batch.ids.nrows(), 2);
+        let one = losses(&model, &drawn[0])[0];
+        assert!(all.iter().any(|loss| (loss - one).abs() < 1e-5), "{one} of {all:?}");
         let both = [samples[1].clone(), samples[1].clone()];
         let all = draw(&both, 99, 0).expect("draws");
         assert_eq!(all.iter().map(|s| s.batch.ids.nrows()).collect::<Vec<_>>(), [4, 4]);
