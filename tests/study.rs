@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use attnviz::picture::{Format, Style, TextEngine, chart};
+use attnviz::picture::{Chart, Format, Line, Panel, Style, TextEngine, chart};
 use attnviz::prune::StackHead;
 use attnviz::study::{
-    About, Against, Bench, Cell, Done, EXAMPLE, Masks, Metric, Plan, Share, Source, Store, Table,
-    Way, area, merge, run,
+    About, Against, Bench, Cell, Done, EXAMPLE, Masks, Plan, Share, Source, Store, Table, Way,
+    area, merge, run,
 };
 use attnviz::{Error, Head, Result, Stack};
 use tempfile::TempDir;
@@ -391,7 +391,6 @@ fn pairs_are_correlated_as_the_plan_says() {
         let values: Vec<f64> = table.rows.iter().map(|row| row.area.estimate.value).collect();
         assert!((values[0] - 1.0).abs() < 1e-12 && values[1].abs() < 1e-12, "{values:?}");
     }
-    assert_ne!(Metric::Spearman, Metric::Pearson);
 }
 
 #[test]
@@ -416,9 +415,6 @@ fn pictures_of_few_and_of_many_curves() {
             let png = chart(&drawn, &style, Format::Png, &engine).expect("drawn");
             assert!(png.starts_with(b"\x89PNG"));
             assert_eq!(png, chart(&drawn, &style, Format::Png, &engine).expect("drawn"));
-            if let Ok(folder) = std::env::var("ATTNVIZ_CHARTS") {
-                fs::write(Path::new(&folder).join(format!("{panels}-{dark}.png")), png).expect("w");
-            }
         }
         let svg = chart(&drawn, &Style::default(), Format::Svg, &engine).expect("drawn");
         let svg = String::from_utf8(svg).expect("text");
@@ -427,7 +423,68 @@ fn pictures_of_few_and_of_many_curves() {
         // two strategies with what matches them and what is random, and the legend's five
         assert_eq!(lines, panels * 5 + 5);
     }
-    let nothing = attnviz::picture::Chart { title: "empty".into(), ..Default::default() };
+    let nothing = Chart { title: "empty".into(), ..Default::default() };
     let error = chart(&nothing, &Style::default(), Format::Png, &engine);
     assert!(matches!(error, Err(Error::Array { .. })));
+}
+
+/// Pixels of a file, with their width.
+fn decoded(file: &[u8]) -> (Vec<[u8; 3]>, usize) {
+    let mut decoder = png::Decoder::new(std::io::Cursor::new(file));
+    decoder.set_transformations(png::Transformations::EXPAND);
+    let mut reader = decoder.read_info().expect("header");
+    let mut data = vec![0; reader.output_buffer_size().expect("size")];
+    let info = reader.next_frame(&mut data).expect("pixels");
+    (data.as_chunks::<3>().0.to_vec(), info.width as usize)
+}
+
+#[test]
+fn curves_are_where_their_numbers_are() {
+    let curve = Line {
+        name: "one".into(),
+        colour: 1,
+        points: vec![(0.0, 0.0), (50.0, 0.25), (75.0, f64::NAN), (100.0, 1.0)],
+        band: vec![(0.0, 0.0), (0.125, 0.75), (0.5, 0.5), (1.0, 1.0)],
+        ..Line::default()
+    };
+    let panel = Panel { title: "a panel".into(), curves: vec![curve] };
+    let drawn = Chart { x: "x".into(), y: "y".into(), panels: vec![panel], ..Chart::default() };
+    let engine = TextEngine::with_fonts([]);
+    let svg = chart(&drawn, &Style::default(), Format::Svg, &engine).expect("drawn");
+    let svg = String::from_utf8(svg).expect("text");
+    let document = roxmltree::Document::parse(&svg).expect("XML");
+    let points = |tag: &str| -> Vec<Vec<(f64, f64)>> {
+        let nodes = document.descendants().filter(|node| node.has_tag_name(tag));
+        let point = |text: &str| {
+            let (x, y) = text.split_once(',').expect("x,y");
+            (x.parse().expect("x"), y.parse().expect("y"))
+        };
+        let all = |node: roxmltree::Node<'_, '_>| {
+            node.attribute("points").expect("points").split(' ').map(point).collect()
+        };
+        nodes.map(all).collect()
+    };
+    // the last line is the curve, the one before it the legend's
+    let line = points("polyline").pop().expect("a curve");
+    let band = points("polygon").pop().expect("a band");
+    assert_eq!((line.len(), band.len()), (3, 6), "what is no number is left out");
+    let (first, last) = (line[0], line[2]);
+    let share = |(x, y): (f64, f64)| {
+        ((x - first.0) / (last.0 - first.0), (y - first.1) / (last.1 - first.1))
+    };
+    let near =
+        |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 1e-3 && (b - d).abs() < 1e-3;
+    assert!(near(share(line[1]), (0.5, 0.25)), "{line:?}");
+    assert!(near(share(band[1]), (0.5, 0.125)) && near(share(band[4]), (0.5, 0.75)), "{band:?}");
+    assert!(last.0 > first.0 && last.1 < first.1, "up is up");
+
+    let png = chart(&drawn, &Style::default(), Format::Png, &engine).expect("drawn");
+    let (pixels, width) = decoded(&png);
+    let at = |x: f64, y: f64| pixels[y as usize * width + x as usize];
+    let quarter = |share: f64| first.0 + (last.0 - first.0) * share;
+    let height = |share: f64| first.1 + (last.1 - first.1) * share;
+    assert_eq!(at(quarter(0.25), height(0.125)), [0x00, 0x72, 0xb2], "on the line");
+    let [r, g, b] = at(quarter(0.5), height(0.5));
+    assert!(r < g && g < b && r > 150, "in the band: {:?}", [r, g, b]);
+    assert_eq!(at(quarter(0.52), height(0.97)), [255; 3], "beside both");
 }

@@ -5,6 +5,18 @@
 //! off by gates, so that the same sentences run through the same weights for every curve: scores
 //! are of the part for training, greedy choices of the one for validation, curves of the one for
 //! tests.
+//!
+//! ```
+//! use attnviz::study::{Plan, Share};
+//!
+//! let text = "data = 'sentiment'\nscores = ['gradient', 'confidence']\nrandom = 20\n";
+//! let plan = Plan::parse(text, "study.toml".as_ref())?;
+//! let cells = plan.cells(); // one for each score, one for each random mask
+//! assert_eq!((cells.len(), cells[0].to_string()), (22, "one-shot.gradient.0".into()));
+//! let second: Share = "2/4".parse()?;
+//! assert_eq!(second.of(cells.len()), 5..11);
+//! # Ok::<(), attnviz::Error>(())
+//! ```
 
 mod area;
 mod cell;
