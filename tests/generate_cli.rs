@@ -46,7 +46,9 @@ fn off(got: &Tensor, want: &Tensor) -> f32 {
 /// Sequences, step logits and stitched attention, with a cache and without.
 #[test]
 fn exports_agree_with_the_reference() {
-    for name in ["bert_lmhead_decoder", "gpt2_lm", "llama_lm", "bart_lm", "marian_mt", "t5_lm"] {
+    for name in
+        ["bert_lmhead_decoder", "gpt2_lm", "llama_lm", "bart_lm", "marian_mt", "t5_lm", "t5_v11_lm"]
+    {
         let (golden, folder) = (Golden::open(name), TempDir::new().expect("folder"));
         let ids = inputs(&golden, &folder);
         let stated = |key: &str| golden.info[key].as_f64().expect("stated") as f32;
