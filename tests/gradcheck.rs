@@ -5,7 +5,7 @@ mod common;
 use attnviz::hub::{HubEnv, ModelRequest, resolve};
 use attnviz::model::Trainable;
 use attnviz::tokens::Batch;
-use attnviz::train::{Gating, LearnedGates, Penalty, check_gates, check_gradients};
+use attnviz::train::{Check, Gating, LearnedGates, Penalty};
 use attnviz::{Intervention, LoadOptions, Model, Recorder, Result};
 use candle_core::{Device, Tensor};
 use common::{Golden, fixture, numbers};
@@ -84,7 +84,7 @@ fn every_weight_of_every_family() {
             assert!(off < 1e-5 * b.abs().max(1.0), "{name}: {a} as variables, {b} as loaded");
         }
 
-        let found = check_gradients(&trainable, |model| loss(model, &batch, &[]), 1);
+        let found = Check::default().weights(&trainable, |model| loss(model, &batch, &[]));
         let found = found.expect(name);
         for one in &found {
             assert!(one.error() < 1e-2, "{name}: {:.3} {one:?}", one.error());
@@ -112,7 +112,7 @@ fn learned_gates_with_noise_and_without() {
                 let terms = [loss(&model, &batch, &changes)?, gates.penalty()?.reshape(1)?];
                 Ok(Tensor::cat(&terms, 0)?)
             };
-            let found = check_gates(gates.variables(), value, 1).expect("checks");
+            let found = Check::default().variables(gates.variables(), value).expect("checks");
             assert!(!found.is_empty());
             for one in found {
                 assert!(one.error() < 1e-2, "{penalty:?} {noise:?}: {:.3} {one:?}", one.error());

@@ -183,9 +183,8 @@ fn dropout_keeps_the_mean_and_is_of_the_seed_and_the_step() {
 /// As many words of the tiny models' vocabularies as a batch takes.
 fn batch(model: &Model) -> Batch {
     let ids = |(b, t): (usize, usize)| ((b * 5 + t * 3) % 20 + 5) as u32;
-    let ids = ndarray::Array2::from_shape_fn((2, 6), ids).mapv(|id| {
-        id.min(model.config().vocab_size as u32 - 1)
-    });
+    let ids = ndarray::Array2::from_shape_fn((2, 6), ids)
+        .mapv(|id| id.min(model.config().vocab_size as u32 - 1));
     Batch::from_ids(ids, ndarray::Array2::ones((2, 6)))
 }
 
@@ -293,9 +292,7 @@ fn gates_close_and_what_is_cut_is_what_they_left() {
     };
     let bench = Bench::claim(&out, false, false).expect("claimed");
     let start = bench
-        .start(|to| {
-            attnviz::export::convert(&files(&folder), to, &Default::default()).map(|_| ())
-        })
+        .start(|to| attnviz::export::convert(&files(&folder), to, &Default::default()).map(|_| ()))
         .expect("start");
     let tuned = bench.run(&tune, &start).expect("runs");
     assert_eq!((tuned.gates.len(), tuned.removed.len()), (6, 3));

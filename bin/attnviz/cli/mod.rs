@@ -10,6 +10,7 @@ mod export;
 mod fill;
 mod finetune;
 mod generate;
+mod gradcheck;
 mod html;
 mod importance;
 mod inspect;
@@ -71,6 +72,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Html(args) => Some(("attnviz html", args.input.text.as_ref(), &args.input.loose)),
         Command::Importance(args) => Some(("attnviz importance", args.text.as_ref(), &args.loose)),
         Command::Ablate(args) => Some(("attnviz ablate", args.text.as_ref(), &args.loose)),
+        Command::Gradcheck(args) => Some(("attnviz gradcheck", args.text.as_ref(), &args.loose)),
         Command::Patch(args) => Some(("attnviz patch", args.corrupted.as_ref(), &args.loose)),
         _ => None,
     };
@@ -88,6 +90,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Patch(args) => patch::run(&args, &console),
         Command::Prune(args) => prune::run(&args, &console),
         Command::Finetune(args) => finetune::run(&args, &console),
+        Command::Gradcheck(args) => gradcheck::run(&args, &console),
         Command::Study(args) => study::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         #[cfg(feature = "serve")]

@@ -3,6 +3,7 @@
 mod fill;
 mod finetune;
 mod generate;
+mod gradcheck;
 mod html;
 mod input;
 mod model;
@@ -26,6 +27,7 @@ use clap::{Args, Parser, Subcommand};
 pub use fill::FillArgs;
 pub use finetune::FinetuneArgs;
 pub use generate::GenerateArgs;
+pub use gradcheck::GradcheckArgs;
 pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
 pub use model::ModelArgs;
@@ -107,6 +109,9 @@ pub enum Command {
     /// Train a checkpoint further, with gates that close on heads where asked for
     #[command(arg_required_else_help = true, after_help = finetune::NOTES)]
     Finetune(Box<FinetuneArgs>),
+    /// Hold the derivatives behind scores and training against differences
+    #[command(arg_required_else_help = true, after_help = gradcheck::NOTES)]
+    Gradcheck(Box<GradcheckArgs>),
     /// Try strategies and scores of pruning against random masks: one table, one picture
     #[command(arg_required_else_help = true, after_help = study::NOTES)]
     Study(Box<StudyArgs>),
@@ -142,6 +147,7 @@ impl Command {
             Self::Patch(args) => args.talk,
             Self::Prune(args) => args.talk,
             Self::Finetune(args) => args.talk,
+            Self::Gradcheck(args) => args.talk,
             Self::Study(args) => args.talk,
             Self::Export(args) => args.talk,
             #[cfg(feature = "serve")]
