@@ -302,7 +302,8 @@ fn more_texts() -> String {
 }
 
 fn narrow(out: &str) {
-    let wide = out.lines().find(|line| line.chars().count() > 80);
+    // the first line names the model by its path
+    let wide = out.lines().skip(1).find(|line| line.chars().count() > 80);
     assert_eq!(wide, None, "{out}");
 }
 
@@ -326,9 +327,9 @@ fn strategies_tell_the_way_they_went() {
         assert_eq!(found["texts"], 3, "{strategy}");
         assert_eq!(found["curve"]["metric"], "masked-LM loss");
         let points = found["curve"]["points"].as_array().expect("points");
-        // six heads: all of them, without 10, 20, 30, 40 and 50 percent
+        // six heads: all of them, without 10 (and 20), 30 (and 40) and 50 percent
         let left: Vec<u64> = points.iter().filter_map(|one| one["heads_left"].as_u64()).collect();
-        assert_eq!(left, [6, 5, 5, 4, 4, 3], "{strategy}");
+        assert_eq!(left, [6, 5, 4, 3], "{strategy}");
         let of = |key: &str| points.last().and_then(|one| one[key].as_f64()).expect("number");
         let loss = found["likeness"]["loss"][1].as_f64().expect("loss");
         assert!((of("metric") - loss).abs() < 1e-5, "{strategy}: by gates and by what was written");

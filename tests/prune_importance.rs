@@ -102,6 +102,8 @@ fn gradients_are_central_differences_in_every_family() {
         "t5_lm",
         "t5_v11_lm",
         "marian_mt",
+        "../options/deberta_convolution",
+        "../options/deberta_convolution_groups",
         "../options/bart_heads",
         "../options/t5_decoder_layers",
         "../options/bert_gelu_new",

@@ -245,19 +245,17 @@ fn budgets_are_met_with_the_fewest_heads() {
         };
         let all = heads_left(model.config()).len();
         let whole = (cut(&BTreeSet::new()).0.0 as f64, operations(model.config(), 128));
-        for share in [95, 85] {
-            let mask = find(&format!("params={share}%")).expect(name);
-            let limit = whole.0 * f64::from(share) / 100.0;
-            assert!(cut(&mask).0.1 as f64 <= limit, "{name}: parameters");
-            let mask = find(&format!("flops={share}%")).expect(name);
-            let limit = whole.1 * f64::from(share) / 100.0;
-            assert!(cut(&mask).1 <= limit, "{name}: operations");
-            assert!(!mask.is_empty(), "{name}");
-            // a unit less would not do
-            let last: Vec<f64> = (0..mask.len()).map(|n| n as f64 / all as f64).collect();
-            let fewer = chooser.masks(&strategy, &last).expect("masks");
-            let fewer = fewer.iter().filter(|one| one.len() < mask.len());
-            assert!(fewer.last().is_none_or(|one| cut(one).1 > limit), "{name}: too many");
+        for fraction in [0.25, 0.5] {
+            let masks = chooser.masks(&strategy, &[fraction]).expect("masks");
+            let ((_, parameters), operations) = cut(&masks[0]);
+            assert!((parameters as f64) < whole.0 && operations < whole.1, "{name}");
+            for budget in [format!("params={parameters}"), format!("flops={operations}")] {
+                assert_eq!(find(&budget).expect(name), masks[0], "{name} {budget}");
+            }
+            // a little less takes another unit
+            let share = 100.0 * (operations - 1.0) / whole.1;
+            let more = find(&format!("flops={share}%")).expect(name);
+            assert!(masks[0].is_subset(&more) && masks[0].len() < more.len(), "{name} {share}");
         }
         assert!(find("params=100%").expect(name).is_empty());
         let mask = find(&format!("heads={}", all * 3 / 4)).expect(name);

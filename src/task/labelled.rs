@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::Value;
-
+use super::rows::{self, Known, What};
 use crate::error::{Error, Result};
 use crate::tokens::Input;
 
@@ -30,12 +29,14 @@ impl Split {
 }
 
 /// What is known of an item.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Label {
     /// A place in [`Labelled::classes`].
     Class(u32),
     /// How alike the two texts are.
     Score(f64),
+    /// A place in [`Labelled::classes`] for each word of an [`Input::Words`].
+    Words(Vec<u32>),
 }
 
 /// A text or a pair with its label.
@@ -70,53 +71,64 @@ const PARTS: [Split; 5] =
 
 impl Labelled {
     /// Reads a set by name: `sentiment` or `pairs`, which come with the program, or a file. A `.jsonl`
-    /// file has an object per line, any other is tab-separated with a header line. The columns or
-    /// keys are `text`, or `text_a` and `text_b` (also `sentence`, `sentence1` and `sentence2`);
-    /// `label`, a class, or `score`, a number; and `split`, one of `train`, `validation` and `test`.
+    /// file has an object per line, a `.parquet` file rows of columns (with the feature `parquet`),
+    /// any other is tab-separated with a header line. The columns or keys are `text`, or `text_a` and
+    /// `text_b` (also `sentence`, `sentence1` and `sentence2`); `label`, a class, or `score`, a number;
+    /// and `split`, one of `train`, `validation` and `test`. Classes of words are lists, which
+    /// tab-separated files do not have: `words` (also `tokens`) and as many `labels`.
     /// Without a `split`, of each five items in their order three are for training, and of the
     /// third and fifth one each for test and validation.
     ///
     /// # Errors
-    /// [`Error::Io`] where the file cannot be read, [`Error::Input`] for a line that is no item.
+    /// [`Error::Io`] where the file cannot be read, [`Error::Input`] for a line or row that is no
+    /// item, [`Error::Usage`] for a Parquet file without the feature.
     pub fn open(name: &str) -> Result<Self> {
         if let Some((name, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
             return Self::parse(text, name, false);
         }
         let path = Path::new(name);
+        if path.extension().is_some_and(|ending| ending == "parquet") {
+            return Self::of(parquet(path)?, name);
+        }
         let text = std::fs::read_to_string(path).map_err(Error::io(path, "read it"))?;
         Self::parse(&text, name, path.extension().is_some_and(|ending| ending == "jsonl"))
     }
 
     fn parse(text: &str, name: &str, json: bool) -> Result<Self> {
-        let text = text.trim_start_matches('\u{feff}');
-        let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let header: Vec<&str> = match json {
-            true => Vec::new(),
-            false => lines.next().map(|(_, line)| line.split('\t').collect()).unwrap_or_default(),
-        };
-        let mut rows = Vec::new();
-        for (number, line) in lines {
-            let wrong = |why: String| Error::input(format!("{name}, line {}", number + 1), why);
-            let row = match json {
-                true => of_object(line).map_err(wrong)?,
-                false => of_fields(&header, line).map_err(wrong)?,
-            };
-            rows.push(row.checked(rows.len()).map_err(wrong)?);
-        }
+        Self::of(rows::parse(text, name, json)?, name)
+    }
+
+    /// Names the classes and puts their places in the items.
+    fn of(rows: Vec<Known>, name: &str) -> Result<Self> {
         if rows.is_empty() {
             return Err(Error::input(name, "holds no items"));
         }
-        let classes: BTreeSet<&String> =
-            rows.iter().filter_map(|row| row.2.as_ref().err()).collect();
-        let classes: Vec<String> = classes.into_iter().cloned().collect();
-        if !classes.is_empty() && rows.iter().any(|row| row.2.is_ok()) {
-            return Err(Error::input(name, "holds classes and scores, expected one of them"));
+        let mut kinds = [false; 3];
+        let mut classes = BTreeSet::new();
+        for row in &rows {
+            match &row.what {
+                What::Score(_) => kinds[0] = true,
+                What::Class(class) => {
+                    kinds[1] = true;
+                    classes.insert(class.clone());
+                }
+                What::Words(all) => {
+                    kinds[2] = true;
+                    classes.extend(all.iter().cloned());
+                }
+            }
         }
-        let item = |(split, input, label): (Split, Input, Result<f64, String>)| {
-            let place = |class: &String| classes.iter().position(|one| one == class);
-            let label = match label {
-                Ok(score) => Label::Score(score),
-                Err(class) => Label::Class(place(&class).unwrap_or_default() as u32),
+        if kinds.iter().filter(|&&one| one).count() > 1 {
+            let why = "holds classes, scores or classes of words, expected one of them";
+            return Err(Error::input(name, why));
+        }
+        let classes: Vec<String> = classes.into_iter().collect();
+        let place = |class: &String| classes.binary_search(class).unwrap_or_default() as u32;
+        let item = |Known { split, input, what }: Known| {
+            let label = match what {
+                What::Score(score) => Label::Score(score),
+                What::Class(class) => Label::Class(place(&class)),
+                What::Words(all) => Label::Words(all.iter().map(place).collect()),
             };
             Item { split, input, label }
         };
@@ -130,80 +142,16 @@ impl Labelled {
     }
 }
 
-/// What a line holds, by the names of its columns.
-#[derive(Default)]
-struct Row {
-    split: Option<String>,
-    texts: [Option<String>; 2],
-    label: Option<String>,
-    score: Option<String>,
-}
+#[cfg(feature = "parquet")]
+use super::parquet::read as parquet;
 
-impl Row {
-    fn set(&mut self, key: &str, value: String) {
-        match key {
-            "split" => self.split = Some(value),
-            "text" | "text_a" | "sentence" | "sentence1" => self.texts[0] = Some(value),
-            "text_b" | "sentence2" => self.texts[1] = Some(value),
-            "label" => self.label = Some(value),
-            "score" => self.score = Some(value),
-            _ => {}
-        }
-    }
-
-    /// Part, input, and a score or the name of a class.
-    fn checked(self, number: usize) -> Result<(Split, Input, Result<f64, String>), String> {
-        let split = match self.split.as_deref() {
-            None => Split::of(number),
-            Some("train") => Split::Train,
-            Some("validation" | "dev") => Split::Validation,
-            Some("test") => Split::Test,
-            Some(other) => {
-                return Err(format!("split: expected train, validation or test, found `{other}`"));
-            }
-        };
-        let input = match self.texts {
-            [Some(a), Some(b)] => Input::Pair(a, b),
-            [Some(text), None] => Input::Text(text),
-            _ => return Err("expected text, or text_a and text_b".into()),
-        };
-        let label = match (self.score, self.label) {
-            (Some(score), _) => {
-                let number = score.trim().parse::<f64>().ok().filter(|score| score.is_finite());
-                Ok(number.ok_or_else(|| format!("score: expected a number, found `{score}`"))?)
-            }
-            (None, Some(class)) => Err(class),
-            (None, None) => return Err("expected label or score".into()),
-        };
-        Ok((split, input, label))
-    }
-}
-
-fn of_fields(header: &[&str], line: &str) -> Result<Row, String> {
-    let fields: Vec<&str> = line.split('\t').collect();
-    if fields.len() != header.len() {
-        let (want, found) = (header.len(), fields.len());
-        return Err(format!(
-            "expected {want} fields between tabs, as in the header, found {found}"
-        ));
-    }
-    let mut row = Row::default();
-    header.iter().zip(fields).for_each(|(key, value)| row.set(key.trim(), value.to_owned()));
-    Ok(row)
-}
-
-fn of_object(line: &str) -> Result<Row, String> {
-    let object: serde_json::Map<String, Value> =
-        serde_json::from_str(line).map_err(|why| format!("expected a JSON object: {why}"))?;
-    let mut row = Row::default();
-    for (key, value) in object {
-        match value {
-            Value::String(text) => row.set(&key, text),
-            Value::Null => {}
-            other => row.set(&key, other.to_string()),
-        }
-    }
-    Ok(row)
+#[cfg(not(feature = "parquet"))]
+fn parquet(path: &Path) -> Result<Vec<Known>> {
+    Err(Error::Usage {
+        flag: "--data".into(),
+        want: "a file that ends in .jsonl or .tsv; this program was built without Parquet".into(),
+        found: path.display().to_string(),
+    })
 }
 
 #[cfg(test)]
@@ -230,6 +178,12 @@ mod tests {
         let found = Labelled::parse(json, "x", true).expect("reads");
         assert_eq!(found.classes, ["0", "1"]);
         assert_eq!(found.items[0].label, Label::Class(1));
+        let json = "{\"words\": [\"a\", \"b\"], \"labels\": [\"X\", \"O\"], \"split\": \"test\"}\n\
+                    {\"tokens\": [\"c\"], \"labels\": [\"X\"]}";
+        let found = Labelled::parse(json, "x", true).expect("reads");
+        assert_eq!(found.classes, ["O", "X"]);
+        assert_eq!(found.items[0].label, Label::Words(vec![1, 0]));
+        assert_eq!(found.items[1].input, Input::Words(vec!["c".into()]));
         let tabs = "text_a\ttext_b\tscore\tsplit\na\tb\t2.5\tdev\n";
         let found = Labelled::parse(tabs, "x", false).expect("reads");
         let input = Input::Pair("a".into(), "b".into());
@@ -244,6 +198,16 @@ mod tests {
             ("text\nab\n", false, "expected label or score"),
             ("[1]\n", true, "x, line 1: expected a JSON object"),
             ("text\tlabel\tsplit\na\tb\tc\n", false, "split: expected train"),
+            (
+                "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"a\", \"score\": 1}",
+                true,
+                "one of them",
+            ),
+            ("{\"words\": [\"a\"], \"labels\": [0, 1]}", true, "line 1: 2 labels for 1 words"),
+            ("{\"words\": \"a b\", \"labels\": [0, 1]}", true, "words: expected a list"),
+            ("{\"words\": [\"a\", {}], \"labels\": [0, 1]}", true, "words: expected a list"),
+            ("{\"words\": [], \"labels\": []}", true, "holds no words"),
+            ("{\"words\": [\"a\"]}", true, "expected labels beside words"),
         ] {
             let line = Labelled::parse(text, "x", json).expect_err(text).to_string();
             assert!(line.contains(want), "{line}");

@@ -4,12 +4,16 @@
 //! A [`Sample`] is a batch with what it is held against, a [`Set`] a labelled set that is encoded for
 //! one model. Whatever changes a model, gates or surgery or training, is measured by the same items.
 
+mod classes;
 mod correlation;
 mod labelled;
 mod measure;
 mod paired;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod probe;
 mod reached;
+mod rows;
 mod sample;
 mod set;
 mod target;

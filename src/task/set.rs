@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 
+use super::classes::{first_tokens, listed, matched};
 use super::labelled::{Item, Label, Labelled, Split};
 use super::measure::outputs;
 use super::probe::{Probe, STRENGTHS};
@@ -19,8 +20,8 @@ use crate::trace::{Intervention, Recorder};
 /// What tells the classes.
 #[derive(Debug, Clone)]
 enum Teller {
-    /// The checkpoint's own head.
-    Own,
+    /// The checkpoint's own head, of texts or of tokens; each class of the set is one of its.
+    Own(Vec<u32>),
     /// A probe on embeddings, as fitted to the unpruned model.
     Probe(Arc<Probe>),
     /// Nothing: pairs with scores.
@@ -28,8 +29,9 @@ enum Teller {
 }
 
 /// A labelled set, encoded for one model. Classes of texts are told by the checkpoint's own head
-/// where it is a classifier, else by a [`Probe`] on mean embeddings; pairs with scores are compared
-/// by the cosine of theirs.
+/// where it is a classifier, else by a [`Probe`] on mean embeddings; classes of words by its head for
+/// tokens, at the first token of each word; pairs with scores are compared by the cosine of their
+/// mean embeddings.
 #[derive(Debug, Clone)]
 pub struct Set {
     labelled: Labelled,
@@ -91,7 +93,7 @@ impl Set {
     /// How items are told, for a reader.
     pub fn by(&self) -> String {
         match &self.teller {
-            Teller::Own => "the model's own head".into(),
+            Teller::Own(_) => "the model's own head".into(),
             Teller::Probe(probe) => {
                 format!("logistic regression on mean embeddings, C = {}", probe.strength)
             }
@@ -114,12 +116,31 @@ impl Set {
         places
     }
 
+    /// The number of a class in what tells it.
+    fn class(&self, class: u32) -> u32 {
+        match &self.teller {
+            Teller::Own(places) => places.get(class as usize).copied().unwrap_or(class),
+            _ => class,
+        }
+    }
+
     fn classes(&self, places: &[usize]) -> Vec<u32> {
         let class = |&i: &usize| match self.labelled.items[i].label {
-            Label::Class(class) => class,
-            Label::Score(_) => 0,
+            Label::Class(class) => self.class(class),
+            _ => 0,
         };
         places.iter().map(class).collect()
+    }
+
+    /// The classes of an item's words, each with the place of the word's first token.
+    fn words(&self, place: usize) -> Vec<(usize, u32)> {
+        let (Some(encoding), Item { input: Input::Words(words), label: Label::Words(classes), .. }) =
+            (self.encodings[place].first(), &self.labelled.items[place])
+        else {
+            return Vec::new();
+        };
+        let firsts = first_tokens(encoding, words).into_iter().zip(classes);
+        firsts.filter_map(|(first, &class)| Some((first?, self.class(class)))).collect()
     }
 
     fn teller(&self, model: &Model) -> Result<Teller> {
@@ -127,15 +148,25 @@ impl Set {
         if count == 0 {
             return Ok(Teller::None);
         }
-        if model.config().task == Task::SequenceClassification {
-            return match model.config().labels.len() {
-                own if own == count => Ok(Teller::Own),
-                own => Err(Error::Usage {
+        let of_words = self.labelled.items.iter().any(|item| matches!(item.label, Label::Words(_)));
+        match (model.config().task, of_words) {
+            (Task::SequenceClassification, false) | (Task::TokenClassification, true) => {
+                let own = &model.config().labels;
+                let wrong = || Error::Usage {
                     flag: "--data".into(),
-                    want: format!("{own} classes, as the model's own head has"),
-                    found: format!("{count} in {}", self.name),
-                }),
-            };
+                    want: format!("classes of the model's own head, {}", listed(own)),
+                    found: format!("{} in {}", listed(&self.labelled.classes), self.name),
+                };
+                return Ok(Teller::Own(matched(&self.labelled.classes, own).ok_or_else(wrong)?));
+            }
+            (task, true) => {
+                return Err(Error::Usage {
+                    flag: "--data".into(),
+                    want: "a model with a head for the classes of tokens".into(),
+                    found: format!("one for {}", task.name()),
+                });
+            }
+            _ => {}
         }
         let (train, held) = (self.part(Split::Train), self.part(Split::Validation));
         let (x, y) = (self.embeddings(model, &[], &train)?, self.classes(&train));
@@ -183,7 +214,16 @@ impl Set {
         let mut samples: Vec<Sample> = self.batches(&places, pad).collect();
         for (sample, some) in samples.iter_mut().zip(places.chunks(self.batch_size)) {
             sample.target = match &self.teller {
-                Teller::Own => Some(Target::Classes(self.classes(some))),
+                Teller::Own(_) if model.config().task == Task::TokenClassification => {
+                    let mut labels = Array2::from_elem(sample.batch.ids.dim(), None);
+                    for (b, &i) in some.iter().enumerate() {
+                        for (first, class) in self.words(i) {
+                            labels[(b, first)] = Some(class);
+                        }
+                    }
+                    Some(Target::Tokens(labels))
+                }
+                Teller::Own(_) => Some(Target::Classes(self.classes(some))),
                 Teller::Probe(probe) => Some(Target::Probed(Arc::clone(probe), self.classes(some))),
                 Teller::None => None,
             };
@@ -191,7 +231,8 @@ impl Set {
         Ok(samples)
     }
 
-    /// What a model reaches on a part, with `changes` in every run. A probe is fitted anew to the
+    /// What a model reaches on a part, with `changes` in every run; the items are in one order for all
+    /// models. A probe is fitted anew to the
     /// embeddings that the changed model gives of the part for training, at the strength that was
     /// chosen for the unpruned one: what a head took with it was not there to be learnt.
     ///
@@ -231,7 +272,7 @@ impl Set {
         let count = self.labelled.classes.len();
         let found = match &self.teller {
             Teller::None => return self.pairs(model, changes, &places),
-            Teller::Own => self.own(model, changes, &places)?,
+            Teller::Own(_) => return self.own(model, changes, &places),
             Teller::Probe(probe) if !anew => {
                 probe.classes(&self.embeddings(model, changes, &places)?)
             }
@@ -261,16 +302,28 @@ impl Set {
     }
 
     /// Classes that the model's own head tells.
-    fn own(&self, model: &Model, changes: &[Intervention], places: &[usize]) -> Result<Vec<u32>> {
-        let mut found = Vec::new();
-        for sample in self.batches(places, model.tokenizer()?.pad_id()) {
+    fn own(&self, model: &Model, changes: &[Intervention], places: &[usize]) -> Result<Reached> {
+        let of_words = model.config().task == Task::TokenClassification;
+        let mut items = Vec::new();
+        let samples = self.batches(places, model.tokenizer()?.pad_id());
+        for (sample, some) in samples.zip(places.chunks(self.batch_size)) {
             let hidden = sample.run(model, &mut Recorder::new(), changes)?;
             let logits = model.head(&hidden, &sample.batch)?.logits.ok_or_else(|| {
                 Error::checkpoint(&model.report().name, "its head gives no logits")
             })?;
-            found.extend(logits.argmax(1)?.to_vec1::<u32>()?);
+            if of_words {
+                let told = logits.argmax(2)?.to_vec2::<u32>()?; // [B, T]
+                for (told, &i) in told.iter().zip(some) {
+                    let pair = |(first, is): (usize, u32)| Some((*told.get(first)?, is));
+                    items.push(self.words(i).into_iter().filter_map(pair).collect());
+                }
+            } else {
+                let told = logits.argmax(1)?.to_vec1::<u32>()?;
+                items.extend(told.into_iter().zip(self.classes(some)).map(|pair| vec![pair]));
+            }
         }
-        Ok(found)
+        let count = model.config().labels.len().max(self.labelled.classes.len());
+        Ok(Reached { answers: Answers::Classes { items, count } })
     }
 
     fn pairs(&self, model: &Model, changes: &[Intervention], places: &[usize]) -> Result<Reached> {
@@ -281,7 +334,7 @@ impl Set {
         };
         let score = |&i: &usize| match self.labelled.items[i].label {
             Label::Score(score) => score,
-            Label::Class(_) => 0.0,
+            _ => 0.0,
         };
         let pairs = match embeddings.nrows() == 2 * places.len() {
             true => places.iter().enumerate().map(|(n, i)| (cosine(n), score(i))).collect(),
@@ -294,7 +347,7 @@ impl Set {
 
 /// Pairs with scores are compared by their embeddings, so each text is read alone.
 fn encoded(item: &Item, model: &Model, limit: &Limit) -> Result<Vec<Encoding>> {
-    match (&item.input, item.label) {
+    match (&item.input, &item.label) {
         (Input::Pair(a, b), Label::Score(_)) => [a, b]
             .map(|text| Input::Text(text.clone()))
             .iter()

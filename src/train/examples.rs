@@ -88,7 +88,8 @@ impl LabelledExamples {
     /// The items of one part, encoded for `model`.
     ///
     /// # Errors
-    /// [`Error::Input`] for an item that is no input of the model, or where there are none.
+    /// [`Error::Input`] for an item that is no input of the model, for classes of words, or where
+    /// there are no items.
     pub fn new(
         set: &Labelled,
         name: &str,
@@ -97,7 +98,10 @@ impl LabelledExamples {
         limit: &Limit,
     ) -> Result<Self> {
         let items = set.items.iter().filter(|item| item.split == split);
-        let items = items.map(|item| Ok((texts(item, model, limit)?, item.label)));
+        let items = items.map(|item| match item.label {
+            Label::Words(_) => Err(Error::input(name, "classes of words, expected those of texts")),
+            _ => Ok((texts(item, model, limit)?, item.label.clone())),
+        });
         let items = items.collect::<Result<Vec<_>>>()?;
         if items.is_empty() {
             return Err(Error::input(name, format!("holds no items for {split:?}").to_lowercase()));
@@ -113,7 +117,7 @@ impl LabelledExamples {
 
 /// Pairs with a score are read one text at a time, others together.
 fn texts(item: &Item, model: &Model, limit: &Limit) -> Result<Vec<Encoding>> {
-    match (&item.input, item.label) {
+    match (&item.input, &item.label) {
         (Input::Pair(a, b), Label::Score(_)) => {
             let one = |text: &String| encode(model, &Input::Text(text.clone()), limit);
             Ok(vec![one(a)?, one(b)?])
@@ -135,6 +139,7 @@ impl Examples for LabelledExamples {
         let mut scores = Vec::new();
         for (_, label) in some() {
             match *label {
+                Label::Words(_) => {}
                 Label::Class(class) => classes.push(class),
                 Label::Score(s) => scores.push(((s - low) / (high - low).max(1e-12)) as f32),
             }

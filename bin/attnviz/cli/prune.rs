@@ -11,7 +11,7 @@ use std::time::Instant;
 use attnviz::export::prove_folder;
 use attnviz::hub::{HubEnv, ModelRequest, resolve};
 use attnviz::prune::{HeadMeans, PruneOptions, Pruned, StackHead, Strategy, operations, prune};
-use attnviz::task::{Likeness, Split, likeness, outputs};
+use attnviz::task::{Likeness, Reached, Split, likeness, outputs};
 use attnviz::tokens::Batch;
 use attnviz::{Error, LoadOptions, Model, Recorder, Result};
 use ndarray::Array2;
@@ -93,7 +93,8 @@ pub fn run(args: &PruneArgs, console: &Console) -> Result<u8> {
     for note in &pruned.notes {
         console.note(note);
     }
-    let mut found = measured(args, &model, pruned, read.as_ref())?;
+    let before = curve.as_ref().and_then(|curve| curve.unpruned.as_ref());
+    let mut found = measured(args, &model, pruned, read.as_ref(), before)?;
     (found.chosen_by, found.curve) = (chosen_by, curve);
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => as_json(&found),
@@ -109,6 +110,7 @@ fn measured(
     model: &Model,
     pruned: Pruned,
     read: Option<&Texts>,
+    before: Option<&Reached>,
 ) -> Result<Found> {
     let name = Some(args.out.display().to_string());
     let request = ModelRequest { model: name, ..ModelRequest::default() };
@@ -131,10 +133,9 @@ fn measured(
         let changed = outputs(&after, read.test(), &[], &[])?;
         found.likeness = Some(likeness(&unpruned, &changed, NEIGHBOURS)?);
         found.texts = unpruned.embeddings.nrows();
-        if let Some(set) = &read.set {
-            let before = set.reached(model, &[], Split::Test)?;
+        if let (Some(set), Some(before)) = (&read.set, before) {
             let after = set.reached(&after, &[], Split::Test)?;
-            found.labelled = Some(Report::new(set, &before, &after, args.texts.seed));
+            found.labelled = Some(Report::new(set, before, &after, args.texts.seed));
         }
     }
     if args.latency {

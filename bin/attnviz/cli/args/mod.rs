@@ -280,6 +280,7 @@ pub fn version() -> &'static str {
     let features = [
         ("embedded", cfg!(feature = "embedded")),
         ("hub", cfg!(feature = "hub")),
+        ("parquet", cfg!(feature = "parquet")),
         ("serve", cfg!(feature = "serve")),
         ("cuda", cfg!(feature = "cuda")),
         ("metal", cfg!(feature = "metal")),

@@ -49,8 +49,9 @@ pub struct TextsArgs {
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// A labelled set in place of texts: sentiment or pairs, which come with the program, or a file;
-    /// tab-separated with a header or .jsonl: text or text_a and text_b, label or score, split.
-    /// Heads are scored on its part for training, reports are on the one for tests
+    /// tab-separated with a header, .jsonl or .parquet: text or text_a and text_b, label or score,
+    /// split; or words and labels. Heads are scored on its part for training, reports are on the
+    /// one for tests
     #[arg(long, value_name = "SET", conflicts_with_all = ["file", "loss"])]
     pub data: Option<String>,
     /// Texts to run at once

@@ -93,7 +93,7 @@ pub fn chosen(
             bar.set_position(done as u64);
         },
     };
-    let masks = match &args.budget {
+    let mut masks = match &args.budget {
         Some(budget) => {
             let allowance = chooser.allowance(budget, files)?;
             let way = tenths(allowance.fractions.first().copied().unwrap_or(0.0));
@@ -109,6 +109,7 @@ pub fn chosen(
         }
     };
     bar.finish_and_clear();
+    masks.dedup();
     let name = if strategy.scores() { score.name() } else { strategy.name() };
     let by = By { name, strategy: strategy.clone() };
     Ok((masks, by))

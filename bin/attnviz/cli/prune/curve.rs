@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use attnviz::prune::{HeadMeans, StackHead, heads_left, off};
-use attnviz::task::{Outputs, Split, cosines, effect, outputs};
+use attnviz::task::{Outputs, Reached, Split, cosines, effect, outputs};
 use attnviz::{Intervention, Model, Result};
 use serde_json::{Value, json};
 
@@ -15,6 +15,8 @@ const ROUNDS: usize = 1000;
 
 /// The metric on the items for reports, set by set of heads that are off.
 pub struct Curve {
+    /// What the unpruned model reaches, where there are labels.
+    pub unpruned: Option<Reached>,
     metric: &'static str,
     points: Vec<Point>,
 }
@@ -40,14 +42,24 @@ impl Curve {
             Some(_) => None,
         };
         let all = heads_left(model.config()).len();
-        let (mut metric, mut points) = ("", Vec::new());
+        let mut curve = Self { unpruned: None, metric: "", points: Vec::new() };
         for mask in std::iter::once(&BTreeSet::new()).chain(masks) {
             let changes = means.map_or_else(|| off(mask), |means| means.off(mask));
-            let (name, value, interval) = one(model, read, unpruned.as_ref(), &changes, seed)?;
-            metric = name;
-            points.push(Point { left: all - mask.len(), metric: value, interval });
+            let left = all - mask.len();
+            if let Some(set) = &read.set {
+                let reached = set.reached(model, &changes, Split::Test)?;
+                let (metric, interval) = (reached.metric(), reached.interval(ROUNDS, seed));
+                curve.metric = reached.metric_name();
+                curve.points.push(Point { left, metric, interval });
+                curve.unpruned.get_or_insert(reached);
+                continue;
+            }
+            let (name, each) = by_text(model, read, unpruned.as_ref(), &changes)?;
+            let found = effect(&each, ROUNDS, seed);
+            curve.metric = name;
+            curve.points.push(Point { left, metric: found.mean, interval: found.interval });
         }
-        Ok(Self { metric, points })
+        Ok(curve)
     }
 
     pub fn json(&self) -> Value {
@@ -68,24 +80,17 @@ impl Curve {
     }
 }
 
-/// The name of the metric, its value and interval.
-fn one(
+/// The name of the metric, and what it is of each text.
+fn by_text(
     model: &Model,
     read: &Texts,
     unpruned: Option<&Outputs>,
     changes: &[Intervention],
-    seed: u64,
-) -> Result<(&'static str, f64, (f64, f64))> {
-    if let Some(set) = &read.set {
-        let reached = set.reached(model, changes, Split::Test)?;
-        return Ok((reached.metric_name(), reached.metric(), reached.interval(ROUNDS, seed)));
-    }
+) -> Result<(&'static str, Vec<f64>)> {
     let changed = outputs(model, read.test(), changes, &[])?;
-    let (name, each) = match (read.loss, unpruned) {
+    Ok(match (read.loss, unpruned) {
         (Some(loss), _) if loss.signed() => (loss.name(), changed.losses),
         (_, Some(unpruned)) => ("cosine to the unpruned embeddings", cosines(unpruned, &changed)?),
         _ => (Loss::Embedding.name(), Vec::new()),
-    };
-    let found = effect(&each, ROUNDS, seed);
-    Ok((name, found.mean, found.interval))
+    })
 }

@@ -1,0 +1,54 @@
+//! Classes of a set and those of a head, and the tokens that stand for words.
+
+use crate::tokens::Encoding;
+
+/// For each class its place among those of a head: by name, whatever the case; by number, where the
+/// classes are numbers; else in their order, where there are as many.
+pub(super) fn matched(classes: &[String], own: &[String]) -> Option<Vec<u32>> {
+    let find = |name: &String| own.iter().position(|one| one.eq_ignore_ascii_case(name));
+    let number = |name: &String| name.parse().ok().filter(|&number: &usize| number < own.len());
+    let by_name: Option<Vec<usize>> = classes.iter().map(find).collect();
+    let by_number = || classes.iter().map(number).collect();
+    let in_order = || (classes.len() == own.len()).then(|| (0..own.len()).collect());
+    let places = by_name.or_else(by_number).or_else(in_order)?;
+    Some(places.into_iter().map(|place| place as u32).collect())
+}
+
+/// Some names, for a reader.
+pub(super) fn listed(names: &[String]) -> String {
+    let some: Vec<&str> = names.iter().take(5).map(String::as_str).collect();
+    let more = if names.len() > some.len() { ", …" } else { "" };
+    format!("{} ({}{more})", names.len(), some.join(", "))
+}
+
+/// The first token of each word; words that were cut off, or of which no token is left, have none.
+pub(super) fn first_tokens(encoding: &Encoding, words: &[String]) -> Vec<Option<usize>> {
+    let mut text = encoding.texts.first().map_or("", String::as_str);
+    let mut at = 0;
+    let mut find = |word: &String| {
+        let skipped = text.find(word.as_str())?;
+        let start = at + text[..skipped].chars().count();
+        let end = start + word.chars().count();
+        (text, at) = (&text[skipped + word.len()..], end);
+        encoding.tokens.iter().position(|token| {
+            token.sequence == Some(0) && token.offsets.0 < end && token.offsets.1 > start
+        })
+    };
+    words.iter().map(&mut find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matched;
+
+    #[test]
+    fn classes_are_those_of_the_head_by_name_or_number() {
+        let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let own = names(&["O", "B-PER", "I-PER"]);
+        assert_eq!(matched(&names(&["b-per", "o"]), &own), Some(vec![1, 0]));
+        assert_eq!(matched(&names(&["0", "2"]), &own), Some(vec![0, 2]));
+        let own = names(&["LABEL_0", "LABEL_1"]);
+        assert_eq!(matched(&names(&["bad", "good"]), &own), Some(vec![0, 1]));
+        assert_eq!(matched(&names(&["bad", "fair", "good"]), &own), None);
+    }
+}

@@ -1,0 +1,62 @@
+//! Labelled sets in Parquet files, as data hubs hand them out.
+
+use std::fs::File;
+use std::path::Path;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+
+use super::rows::{Known, Row};
+use crate::error::{Error, Result};
+
+/// The items of a file, row by row, by the names of its columns.
+pub(super) fn read(path: &Path) -> Result<Vec<Known>> {
+    let file = File::open(path).map_err(Error::io(path, "open it"))?;
+    let broken = |why: parquet::errors::ParquetError| {
+        Error::input(path.display().to_string(), format!("no Parquet file: {why}"))
+    };
+    let reader = SerializedFileReader::new(file).map_err(broken)?;
+    let mut rows = Vec::new();
+    for found in reader.get_row_iter(None).map_err(broken)? {
+        let place = format!("{}, row {}", path.display(), rows.len() + 1);
+        let wrong = |why: String| Error::input(place.clone(), why);
+        let mut row = Row::default();
+        for (key, field) in found.map_err(broken)?.get_column_iter() {
+            match field {
+                Field::Null => {}
+                Field::ListInternal(list) => {
+                    let values = list.elements().iter().map(plain).collect();
+                    row.set_list(key, values).map_err(wrong)?;
+                }
+                other => {
+                    if let Some(text) = plain(other) {
+                        row.set(key, text);
+                    }
+                }
+            }
+        }
+        rows.push(row.checked(rows.len()).map_err(wrong)?);
+    }
+    Ok(rows)
+}
+
+/// Text, or a number as text; nothing for what is neither.
+fn plain(field: &Field) -> Option<String> {
+    match field {
+        Field::Str(text) => Some(text.clone()),
+        Field::Bytes(bytes) => String::from_utf8(bytes.data().to_vec()).ok(),
+        Field::Bool(_)
+        | Field::Byte(_)
+        | Field::Short(_)
+        | Field::Int(_)
+        | Field::Long(_)
+        | Field::UByte(_)
+        | Field::UShort(_)
+        | Field::UInt(_)
+        | Field::ULong(_)
+        | Field::Float16(_)
+        | Field::Float(_)
+        | Field::Double(_) => Some(field.to_string()),
+        _ => None,
+    }
+}
