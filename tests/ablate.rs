@@ -173,6 +173,14 @@ fn sets_of_the_command_line_are_what_they_say() {
         let told: Value = serde_json::from_slice(&done.stdout).expect("JSON");
         let heads = told["heads"].as_array().expect("heads");
         assert_eq!(heads.len(), all.len());
+        if name == "layer-others" {
+            let value = |i: usize| heads[i]["mean"].as_f64().expect("a number");
+            let best = (0..3).map(|layer| {
+                let first = 2 * layer;
+                format!("L{layer}H{}", usize::from(value(first + 1) < value(first)))
+            });
+            assert_eq!(told["best_alone"], Value::from(best.collect::<Vec<_>>()));
+        }
         for ((one, told), changed) in all.iter().zip(heads).zip(changed) {
             let cosine = cosines(unpruned, changed).expect("cosines")[0];
             let mean = told["mean"].as_f64().expect("a number");

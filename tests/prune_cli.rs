@@ -220,6 +220,10 @@ fn ablate_tells_and_draws_what_each_head_does() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("all other heads of its layer off (zero)"), "{}", ran.out);
     assert!(fs::read(place.path("heads.png")).expect("picture").starts_with(b"\x89PNG"));
+    assert!(ran.out.contains("each layer with only its best head\n  L0H"), "{}", ran.out);
+    place.refused("ablate", &[&args[..], &["--out", "heads.png"]].concat(), 1, "--force");
+    let again = place.run("ablate", &[&args[..], &["--out", "heads.png", "--force"]].concat());
+    assert_eq!(again.out, ran.out);
     let ran = place.run("ablate", &["--file", "texts.txt", "--loss", "logits", "--quiet"]);
     assert!(ran.out.starts_with("L0H0\t"), "{}", ran.out);
     place.refused("ablate", &["--off", "resampled", "the cat sat"], 5, "another text");

@@ -1,9 +1,9 @@
 //! `attnviz ablate`: what the model loses without each head.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use attnviz::output::prove_writable;
+use attnviz::output::{prove_writable, write_file};
 use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
 use attnviz::prune::{HeadScore, Off, StackHead, ablate, heads_left};
 use attnviz::task::{Effect, Outputs, benjamini_hochberg, cosines, effect, holm};
@@ -15,7 +15,7 @@ use super::args::AblateArgs;
 use super::console::{Console, one_line};
 use super::prune::table::{label, number, place, stack_name, table};
 use super::prune::texts::{Loss, Texts, texts};
-use super::report::{header, many};
+use super::report::{commas, header, many, wrapped};
 use super::session;
 
 /// Chance of any false mark.
@@ -40,7 +40,7 @@ impl Found {
 }
 
 pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
-    let format = args.out.as_deref().map(format_of).transpose()?;
+    let format = args.out.as_deref().map(|path| format_of(path, args.force)).transpose()?;
     let (model, engine) = session::open(&args.model, &args.run, console)?;
     let around = (&model, &args.run, console);
     let read = texts(&args.texts, args.text.as_deref(), false, around)?;
@@ -67,7 +67,11 @@ pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
     Ok(if read.bad > 0 { 5 } else { 0 })
 }
 
-fn format_of(path: &Path) -> Result<Format> {
+fn format_of(path: &Path, force: bool) -> Result<Format> {
+    if path.exists() && !force {
+        let why = "exists already; --force overwrites it".into();
+        return Err(Error::Output { path: path.into(), why });
+    }
     prove_writable(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     ending.parse().map_err(|_| Error::Usage {
@@ -129,6 +133,18 @@ fn effects(
     Ok(found)
 }
 
+/// The head of each layer that does best with all others of its layer off.
+fn best_alone(found: &[Found]) -> Vec<&Found> {
+    let mut best: BTreeMap<(Stack, usize), &Found> = BTreeMap::new();
+    for one in found {
+        let layer = best.entry((one.head.stack, one.head.head.layer)).or_insert(one);
+        if one.effect.mean < layer.effect.mean {
+            *layer = one;
+        }
+    }
+    best.into_values().collect()
+}
+
 fn what(read: &Texts) -> &'static str {
     match read.loss {
         Some(Loss::MaskedLm) => "rise of the masked-LM loss",
@@ -161,7 +177,7 @@ fn as_json(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
         keys.insert("p_benjamini_hochberg".into(), json!(one.q));
         Value::Object(keys)
     });
-    let all = json!({
+    let mut all = json!({
         "model": model.report().name,
         "texts": read.count,
         "tokens": read.tokens,
@@ -171,6 +187,10 @@ fn as_json(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
         "measure": what(read),
         "heads": heads.collect::<Vec<_>>(),
     });
+    if args.sets == "layer-others" {
+        let best = best_alone(found).into_iter().map(|one| label(model.config(), one.head));
+        all["best_alone"] = best.collect();
+    }
     format!("{all:#}\n")
 }
 
@@ -181,6 +201,13 @@ fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
     let score = |one: &Found| HeadScore { head: one.head, score: one.effect.mean };
     let scores: Vec<HeadScore> = found.iter().map(score).collect();
     text += &table(&scores, model.config(), |i| found[i].marked());
+    if args.sets == "layer-others" {
+        let named = |one: &Found| {
+            format!("{} {}", label(model.config(), one.head), number(one.effect.mean))
+        };
+        text += "\neach layer with only its best head\n";
+        text += &wrapped("  ", commas(best_alone(found).into_iter().map(named)));
+    }
     let mut order: Vec<&Found> = found.iter().collect();
     order.sort_by(|a, b| b.effect.mean.total_cmp(&a.effect.mean));
     let line = |one: &&Found| {
@@ -252,9 +279,5 @@ fn picture(
         view.notes.push(format!("p below 0.05 after Holm: {}.", marked.join(", ")));
     }
     let bytes = heatmap(&view, &Style::default(), format, engine)?;
-    std::fs::write(path, bytes).map_err(|source| Error::Io {
-        path: path.into(),
-        action: "write it",
-        source,
-    })
+    write_file(path, &bytes)
 }

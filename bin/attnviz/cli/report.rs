@@ -165,7 +165,8 @@ pub fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn commas(items: impl ExactSizeIterator<Item = String>) -> impl Iterator<Item = String> {
+/// A comma after each but the last.
+pub fn commas(items: impl ExactSizeIterator<Item = String>) -> impl Iterator<Item = String> {
     let last = items.len().saturating_sub(1);
     items.enumerate().map(move |(i, item)| if i == last { item } else { item + "," })
 }

@@ -186,6 +186,9 @@ pub struct AblateArgs {
     /// File for a picture of layers and heads, .png or .svg
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Overwrite a picture that is there
+    #[arg(long, requires = "out")]
+    pub force: bool,
     /// Resamplings behind intervals and tests
     #[arg(long, value_name = "N", default_value = "1000")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -58,6 +58,7 @@ fn notes(report: &Report<'_>) -> Vec<String> {
     let args = report.args;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut notes = vec![
+        format!("Model: {}", report.model.report().name),
         format!("Clean: {}", text(&args.clean)),
         format!("Corrupted: {}", text(&args.corrupted)),
     ];
@@ -83,9 +84,8 @@ fn view(report: &Report<'_>, found: &Found) -> Result<View> {
         }
     }
     let names = |axis: Vec<(String, String)>| axis.into_iter().map(|(_, name)| name).collect();
-    let stack = report.stack_name().map(|stack| format!(", {stack}")).unwrap_or_default();
-    let title =
-        format!("{}{stack}: {}, {}", report.model.report().name, found.point.name(), report.way());
+    let stack = report.stack_name().map(|stack| format!("{stack} ")).unwrap_or_default();
+    let title = format!("{stack}{}, {}", found.point.name(), report.way());
     let mut view = View::new(title, names(rows), names(columns), values)?;
     let start = report.args.direction.start() as f32;
     let far = view.values.iter().filter(|value| value.is_finite());
