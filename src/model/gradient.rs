@@ -55,6 +55,28 @@ pub(super) fn known(
     Ok(x.apply_op1(Known { value, shape, back })?)
 }
 
+/// Cross entropy of each row of scores `x` [N, C] with its class, in nats: [N]. One pass there and
+/// one back, p − 1 at the class and p elsewhere, without the logarithms of all probabilities.
+pub(crate) fn cross_entropy(x: &Tensor, classes: Vec<u32>) -> Result<Tensor> {
+    let back = classes.clone();
+    known(
+        x,
+        move |x| {
+            let losses = on_slice(x, |x| rows::cross_entropy(x, &classes)).unwrap_or_default();
+            Ok(Tensor::from_vec(losses, classes.len(), x.device())?)
+        },
+        move |x, losses, gradient| {
+            let mut slope = on_slice(x, rows::copied).unwrap_or_default();
+            on_slice(losses, |losses| {
+                on_slice(gradient, |gradient| {
+                    rows::cross_entropy_back(&mut slope, &back, losses, gradient);
+                })
+            });
+            Ok(Tensor::from_vec(slope, x.shape(), x.device())?)
+        },
+    )
+}
+
 /// Soft-max over the last axis, which candle's fused one has no gradient for.
 pub(super) fn softmax(x: &Tensor) -> Result<Tensor> {
     if !passes_through(x, &[]) {

@@ -11,7 +11,7 @@ use super::probe::Probe;
 use super::sample::Sample;
 use crate::config::Task;
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Model, cross_entropy};
 use crate::tokens::{Batch, Encoding};
 use crate::trace::Recorder;
 
@@ -186,6 +186,10 @@ fn tokens(
         return Ok(hidden.sum((1, 2))?.affine(0.0, 0.0)?);
     }
     let logits = token_logits(model, hidden, &chosen)?;
+    if logits.track_op() && logits.device().is_cpu() && logits.dtype() == DType::F32 {
+        below(&words, logits.dim(1)?)?;
+        return means(&cross_entropy(&logits, words)?, &chosen, batch);
+    }
     let picked = picked(&candle_nn::ops::log_softmax(&logits, D::Minus1)?, &words)?;
     means(&picked.neg()?, &chosen, batch)
 }
@@ -228,16 +232,20 @@ fn log_probs(model: &Model, hidden: &Tensor, batch: &Batch) -> Result<Tensor> {
 
 /// One column of each row: `[N,C]` → `[N]`.
 fn picked(rows: &Tensor, columns: &[u32]) -> Result<Tensor> {
-    let (_, classes) = rows.dims2()?;
-    if let Some(beyond) = columns.iter().find(|&&column| column as usize >= classes) {
-        return Err(Error::Array {
+    below(columns, rows.dim(1)?)?;
+    let index = Tensor::from_vec(columns.to_vec(), (columns.len(), 1), rows.device())?;
+    Ok(rows.contiguous()?.gather(&index, 1)?.squeeze(1)?)
+}
+
+fn below(labels: &[u32], classes: usize) -> Result<()> {
+    match labels.iter().find(|&&label| label as usize >= classes) {
+        None => Ok(()),
+        Some(beyond) => Err(Error::Array {
             what: "label".into(),
             want: format!("below {classes}, the classes of the head"),
             found: beyond.to_string(),
-        });
+        }),
     }
-    let index = Tensor::from_vec(columns.to_vec(), (columns.len(), 1), rows.device())?;
-    Ok(rows.contiguous()?.gather(&index, 1)?.squeeze(1)?)
 }
 
 /// Means over each example's places: `[N]` → `[B]`.

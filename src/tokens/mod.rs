@@ -28,6 +28,7 @@ mod display;
 mod encoding;
 pub(crate) mod gguf;
 mod given;
+mod ids;
 mod input;
 mod kind;
 mod limit;

@@ -13,6 +13,7 @@ mod gradcheck;
 mod held;
 mod run;
 mod schedule;
+mod scratch;
 mod store;
 mod tune;
 
@@ -23,6 +24,9 @@ pub use gates::{Gating, LearnedGates, Penalty};
 pub use gradcheck::{Check, Checked};
 pub use run::{Plan, Point, Run};
 pub use schedule::{Schedule, Shape};
+pub use scratch::{
+    Corpus, Init, Masking, NewModel, Recipe, Vocabulary, WindowExamples, Windows, wordpiece,
+};
 pub use tune::{Bench, Tune, Tuned};
 
 use rand_chacha::ChaCha12Rng;
