@@ -15,7 +15,7 @@ use attnviz::train::{
     TextExamples, Tune, dropout, mean_loss,
 };
 use attnviz::{LoadOptions, Model, Recorder, Task};
-use candle_core::{Device, Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::optim::{AdamW as Theirs, Optimizer, ParamsAdamW};
 use common::{Golden, fixture, numbers};
 use tempfile::TempDir;
@@ -142,8 +142,6 @@ fn a_run_that_goes_on_is_the_run_that_never_stopped() {
         }
         assert_eq!(values(&run), values(&whole));
         assert_eq!(run.points(), whole.points());
-        let points: Vec<f64> = run.points().iter().map(|point| point.loss).collect();
-        assert!(points[2] < points[0], "{points:?}");
 
         let other = Plan { seed: 4, ..plan };
         let refused = Run::resume(place.path(), &other, trainable(&folder)).err().expect("refused");
@@ -243,6 +241,13 @@ fn what_is_written_is_what_was_trained() {
         }
         let out = place.path().join("out");
         write_trained(&trainable, &files, &out, false).expect("written");
+        if name == "bert_mlm_f16" {
+            // as the file has them
+            for var in trainable.variables().values() {
+                let half = var.to_dtype(DType::F16).and_then(|x| x.to_dtype(DType::F32));
+                var.set(&half.expect("rounded")).expect("set");
+            }
+        }
         let (there, here) = (
             Model::from_pretrained(&out.display().to_string()).expect("loads"),
             trainable.frozen().expect("model"),
@@ -260,9 +265,8 @@ fn what_is_written_is_what_was_trained() {
             let logits = model.head(&hidden, &batch).expect("head").logits.expect("logits");
             numbers(&logits)
         };
-        let bound = if name == "bert_mlm_f16" { 2e-2 } else { 1e-4 };
         for (a, b) in run(&there).iter().zip(run(&here)) {
-            assert!((a - b).abs() <= bound * b.abs().max(1.0), "{name}: {a} for {b}");
+            assert!((a - b).abs() <= 1e-4 * b.abs().max(1.0), "{name}: {a} for {b}");
         }
         assert!(write_trained(&trainable, &files, &out, false).is_err(), "{name}: not forced");
     }

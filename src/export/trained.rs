@@ -10,7 +10,8 @@ use safetensors::{Dtype, View};
 use serde_json::{Map, Value, json};
 
 use super::cast::Cast;
-use super::convert::{config, plain, write_folder};
+use super::convert::{config, plain};
+use super::folder::write_folder;
 use crate::config::Task;
 use crate::error::{Error, Result};
 use crate::family::{self, Family, fields::Fields};
@@ -80,9 +81,12 @@ pub fn write_start(files: &ModelFiles, classes: &[String], seed: u64, out: &Path
     let (too_large, mut parts) = (Mutex::default(), Vec::new());
     let mut text: Map<String, Value> =
         serde_json::from_slice(&bytes).map_err(|why| Error::checkpoint(path, why.to_string()))?;
+    let parts_of_head = head(family, &read, classes.len());
     let keeps = |name: &str| {
-        let words = name.starts_with("lm.") && !read.task_heads.shared;
-        told || !(words || ["classifier.", "replaced."].iter().any(|head| name.starts_with(head)))
+        let other = ["pooler.", "lm.", "sequence.", "classifier.", "replaced."];
+        let other = other.iter().any(|head| name.starts_with(head));
+        let used = parts_of_head.iter().any(|(part, _)| part == name && !name.starts_with("class"));
+        told || !other || used
     };
     for (raw, tensor, bytes) in checkpoint.tensors() {
         let Some(name) = family.canonical(raw).filter(|name| keeps(name)) else { continue };
@@ -100,7 +104,7 @@ pub fn write_start(files: &ModelFiles, classes: &[String], seed: u64, out: &Path
         text.insert("problem_type".into(), "single_label_classification".into());
         text.insert("id2label".into(), classes.iter().enumerate().map(named).collect());
         text.insert("label2id".into(), classes.iter().enumerate().map(ids).collect());
-        for (name, shape) in head(family, &read, classes.len()) {
+        for (name, shape) in parts_of_head {
             if !has(&name) || name.starts_with("classifier.") {
                 let count = shape.iter().product();
                 let values = match (shape.len(), name.ends_with("norm.weight")) {
