@@ -293,6 +293,7 @@ fn gates_close_and_what_is_cut_is_what_they_left() {
         worth: &worth,
         options: LoadOptions::default(),
         progress: &|_, _| (),
+        enough: &|_| false,
     };
     let bench = Bench::claim(&out, false, false).expect("claimed");
     let start = bench

@@ -26,6 +26,8 @@ pub struct Tune<'a> {
     pub options: LoadOptions,
     /// Told after every step: the run, and which of the runs it is, from 0.
     pub progress: &'a dyn Fn(&Run, usize),
+    /// Asked after every look: whether the run is to end there, before its last step.
+    pub enough: &'a dyn Fn(&Run) -> bool,
 }
 
 /// What came of it.
@@ -146,6 +148,9 @@ impl Bench {
             if run.is_due() {
                 run.look(tune.worth)?;
                 run.save(&folder)?;
+                if (tune.enough)(&run) {
+                    break;
+                }
             }
             (tune.progress)(&run, which);
         }

@@ -29,17 +29,33 @@ fn file(path: &Path) -> String {
     if path == Path::new("-") { "standard input".into() } else { path.display().to_string() }
 }
 
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    let io = |source| Error::Io { path: path.into(), action: "read it", source };
+    if path != Path::new("-") {
+        return std::fs::read(path).map_err(io);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(io)?;
+    Ok(bytes)
+}
+
+/// The whole file as one text.
+pub fn whole(path: &Path) -> Result<String> {
+    let text = String::from_utf8(bytes(path)?).map_err(|why| {
+        let at = why.utf8_error().valid_up_to();
+        let line = why.as_bytes()[..at].split(|&byte| byte == b'\n').count();
+        Error::Input { place: place(path, line), why: "expected UTF-8, found other bytes".into() }
+    })?;
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => Ok(rest.to_owned()),
+        None => Ok(text),
+    }
+}
+
 /// Reads all lines: JSON objects when the file is called `.jsonl`, or when standard input begins
 /// with `{`; one text per line otherwise.
 pub fn read(path: &Path) -> Result<Vec<Line>> {
-    let io = |source| Error::Io { path: path.into(), action: "read it", source };
-    let mut bytes = Vec::new();
-    let stdin = path == Path::new("-");
-    if stdin {
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(io)?;
-    } else {
-        bytes = std::fs::read(path).map_err(io)?;
-    }
+    let (bytes, stdin) = (bytes(path)?, path == Path::new("-"));
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let json = match path.extension().and_then(|e| e.to_str()) {
         Some("jsonl" | "ndjson") => true,

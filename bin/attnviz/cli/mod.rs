@@ -25,6 +25,7 @@ mod serve;
 mod session;
 mod stages;
 mod study;
+mod train;
 mod usage;
 mod view;
 
@@ -91,6 +92,7 @@ fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
         Command::Prune(args) => prune::run(&args, &console),
         Command::Finetune(args) => finetune::run(&args, &console),
         Command::Gradcheck(args) => gradcheck::run(&args, &console),
+        Command::Train(args) => train::run(&args, &console),
         Command::Study(args) => study::run(&args, &console),
         Command::Export(args) => export::run(&args, &console),
         #[cfg(feature = "serve")]

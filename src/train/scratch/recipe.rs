@@ -139,7 +139,9 @@ fn differences(there: Option<&Value>, here: &Value) -> String {
     for (key, now) in here.as_object().into_iter().flatten() {
         match (&there[key], now) {
             (before, now) if before == now => {}
-            (before @ Value::Object(_), Value::Object(_)) => all.push(differences(Some(before), now)),
+            (before @ Value::Object(_), Value::Object(_)) => {
+                all.push(differences(Some(before), now))
+            }
             (_, _) if key == "text_sha256" => all.push("another text".into()),
             (before, now) => all.push(format!("{key}: {before}, now {now}")),
         }

@@ -15,6 +15,7 @@ mod sampling;
 #[cfg(feature = "serve")]
 mod serve;
 mod study;
+mod train;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use sampling::SamplingArgs;
 #[cfg(feature = "serve")]
 pub use serve::ServeArgs;
 pub use study::StudyArgs;
+pub use train::TrainArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,6 +114,9 @@ pub enum Command {
     /// Hold the derivatives behind scores and training against differences
     #[command(arg_required_else_help = true, after_help = gradcheck::NOTES)]
     Gradcheck(Box<GradcheckArgs>),
+    /// Train a small model from nothing but a text: causal, to go on from it, or masked
+    #[command(arg_required_else_help = true, after_help = train::NOTES)]
+    Train(Box<TrainArgs>),
     /// Try strategies and scores of pruning against random masks: one table, one picture
     #[command(arg_required_else_help = true, after_help = study::NOTES)]
     Study(Box<StudyArgs>),
@@ -148,6 +153,7 @@ impl Command {
             Self::Prune(args) => args.talk,
             Self::Finetune(args) => args.talk,
             Self::Gradcheck(args) => args.talk,
+            Self::Train(args) => args.talk,
             Self::Study(args) => args.talk,
             Self::Export(args) => args.talk,
             #[cfg(feature = "serve")]

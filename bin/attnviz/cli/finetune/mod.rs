@@ -45,6 +45,7 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
         worth: &|model, changes| lesson.worth(model, changes),
         options: options.clone(),
         progress: &progress,
+        enough: &|_| false,
     };
     let tuned = bench.run(&tune, &start)?;
     bar.finish_and_clear();
@@ -91,7 +92,7 @@ fn draw(args: &FinetuneArgs, found: &Found) -> Result<()> {
 fn check(args: &FinetuneArgs) -> Result<()> {
     let (course, gates) = (&args.course, &args.gates);
     let share = "a share from 0 to below 1";
-    for (flag, found, want, fits) in [
+    refuse(&[
         ("--rate", course.rate, "a number above 0", course.rate > 0.0),
         ("--warmup", course.warmup, "a share from 0 to 1", (0.0..=1.0).contains(&course.warmup)),
         ("--weight-decay", course.weight_decay, "0 or above", course.weight_decay >= 0.0),
@@ -110,13 +111,27 @@ fn check(args: &FinetuneArgs) -> Result<()> {
         ("--gate-rate", gates.gate_rate, "a number above 0", gates.gate_rate > 0.0),
         ("--fraction", gates.fraction, share, (0.0..1.0).contains(&gates.fraction)),
         ("--margin", args.margin, "a number above 0", args.margin > 0.0),
-    ] {
+    ])
+}
+
+/// Refuses the first number that does not fit: `(flag, number, what was expected, whether it fits)`.
+pub fn refuse(numbers: &[(&str, f64, &str, bool)]) -> Result<()> {
+    for &(flag, found, want, fits) in numbers {
         if !fits || !found.is_finite() {
             let (flag, want, found) = (flag.into(), want.into(), found.to_string());
             return Err(Error::Usage { flag, want, found });
         }
     }
     Ok(())
+}
+
+/// How the rate falls, by its name.
+pub fn shape(name: &str) -> Shape {
+    match name {
+        "cosine" => Shape::Cosine,
+        "constant" => Shape::Constant,
+        _ => Shape::Linear,
+    }
 }
 
 /// The plan of the run, and with gates that of the one after the cut.
@@ -127,11 +142,7 @@ fn plans(args: &FinetuneArgs, examples: usize) -> (Plan, Option<(f64, Plan)>) {
         rate: course.rate,
         warmup: (steps as f64 * course.warmup).round() as u64,
         steps,
-        shape: match course.schedule.as_str() {
-            "cosine" => Shape::Cosine,
-            "constant" => Shape::Constant,
-            _ => Shape::Linear,
-        },
+        shape: shape(&course.schedule),
     };
     let penalty = match args.gates.gates.as_deref() {
         Some("l1") => Some(Penalty::L1),
