@@ -300,6 +300,7 @@ fn gates_close_and_what_is_cut_is_what_they_left() {
         .start(|to| attnviz::export::convert(&files(&folder), to, &Default::default()).map(|_| ()))
         .expect("start");
     let tuned = bench.run(&tune, &start).expect("runs");
+    bench.finish().expect("tidied");
     assert_eq!((tuned.gates.len(), tuned.removed.len()), (6, 3));
     let gate = |head| tuned.gates.iter().find(|one| one.head == head).expect("a gate").score;
     let left = tuned.gates.iter().map(|one| one.head).filter(|one| !tuned.removed.contains(one));

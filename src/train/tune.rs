@@ -59,19 +59,21 @@ impl Bench {
     /// [`Error::Output`] where `out` holds files or a run was interrupted, and nothing is said of
     /// that; [`Error::Io`] where nothing can be written.
     pub fn claim(out: &Path, force: bool, resume: bool) -> Result<Self> {
-        crate::export::prove_folder(out, force)?;
         let mut name = out.as_os_str().to_owned();
         name.push(".run");
         let folder = PathBuf::from(name);
+        // a run that was killed at its very end has written its result
+        let force = force || (resume && folder.exists());
+        crate::export::prove_folder(out, force)?;
         if folder.exists() && !resume {
-            if !force {
+            // without a step there is nothing to lose
+            if !force && folder.join("run-0").exists() {
                 let why = "holds a run that was interrupted; --resume goes on with it, --force \
                            starts anew";
                 return Err(Error::Output { path: folder, why: why.into() });
             }
             std::fs::remove_dir_all(&folder).map_err(Error::io(&folder, "remove it"))?;
         }
-        std::fs::create_dir_all(&folder).map_err(Error::io(&folder, "create it"))?;
         Ok(Self { out: out.into(), folder, force })
     }
 
@@ -98,9 +100,9 @@ impl Bench {
         hub::resolve(&request, &HubEnv::from_env(), &())
     }
 
-    /// Runs what is left to run, and writes the result where it belongs; the folder of the run then
-    /// goes. Whenever the program is killed, the result is not there or whole, and the run goes on
-    /// from its last look at validation to the same numbers.
+    /// Runs what is left to run, and writes the result where it belongs. Whenever the program is killed,
+    /// the result is not there or whole, and the run goes on from its last look at validation to the
+    /// same numbers.
     ///
     /// # Errors
     /// Those of [`Run::advance`], [`Run::save`], [`prune`] and [`write_trained`].
@@ -130,8 +132,15 @@ impl Bench {
             tuned.points.push(run.points().to_vec());
         }
         tuned.files = write_trained(run.trainable(), &from, &self.out, self.force)?;
-        std::fs::remove_dir_all(&self.folder).map_err(Error::io(&self.folder, "remove it"))?;
         Ok(tuned)
+    }
+
+    /// Removes the folder of the run, once everything is written.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where it cannot be removed.
+    pub fn finish(self) -> Result<()> {
+        std::fs::remove_dir_all(&self.folder).map_err(Error::io(&self.folder, "remove it"))
     }
 
     /// One run to its end, from where it is.

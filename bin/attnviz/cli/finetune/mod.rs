@@ -60,6 +60,7 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
         found.hold(before, after, against.transpose()?, args);
     }
     draw(args, &found)?;
+    bench.finish()?;
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => found.json(),
         (_, true) => format!("{}\n", super::console::one_line(&args.out.display().to_string())),

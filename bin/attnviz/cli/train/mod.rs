@@ -62,6 +62,7 @@ pub fn run(args: &TrainArgs, console: &Console) -> Result<u8> {
     let picture = chart(&found.chart(), &Style::default(), Format::Png, &TextEngine::new())?;
     write_file(&args.out.join("training.png"), &picture)?;
     write_file(&args.out.join("training.json"), found.json().as_bytes())?;
+    bench.finish()?;
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => found.json(),
         (_, true) => format!("{}\n", one_line(&args.out.display().to_string())),

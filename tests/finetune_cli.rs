@@ -1,0 +1,226 @@
+//! `attnviz finetune` and `gradcheck` as a person runs them, on a tiny checkpoint.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use common::fixture;
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A folder with a labelled set, pairs and texts.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(TempDir::new().expect("folder"));
+        let mut set = String::from("split\tlabel\ttext\n");
+        let mut pairs = String::from("split\tscore\ttext_a\ttext_b\n");
+        let mut texts = String::new();
+        let parts = ["train", "train", "train", "validation", "test"];
+        for (i, subject) in ["cat", "dog", "bird", "man", "boy", "girl"].into_iter().enumerate() {
+            for (j, part) in parts.into_iter().enumerate() {
+                let place = ["house", "tree", "mat", "floor", "chair"][(i + j) % 5];
+                let (good, bad) =
+                    (format!("the {subject} is happy"), format!("a {subject} is tired"));
+                set += &format!("{part}\tgood\t{good} near the {place}\n");
+                set += &format!("{part}\tbad\t{bad} under a {place}\n");
+                pairs += &format!("{part}\t{}\t{good}\tthe {place} is {bad}\n", (i + j) % 6);
+                texts += &format!("{good} in the {place}.\n{bad}, and she slept.\n");
+            }
+        }
+        for (name, text) in [("set.tsv", set), ("pairs.tsv", pairs), ("texts.txt", texts)] {
+            fs::write(place.path(name), text).expect("written");
+        }
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_attnviz"));
+        command
+            .current_dir(self.0.path())
+            .env("HF_HUB_OFFLINE", "1")
+            .env("HF_HOME", self.path("hub"))
+            .args(args)
+            .arg("--model")
+            .arg(fixture("fill/bert"));
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        let output = self.command(args).output().expect("runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        let code = output.status.code().expect("not killed");
+        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+        ran
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let ran = self.run(&[args, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
+        serde_json::from_str(&ran.out).expect("JSON")
+    }
+
+    fn refused(&self, args: &[&str], code: i32, want: &str) {
+        let ran = self.run(args);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {}", ran.err);
+        assert!(ran.err.contains(want), "{args:?}: {}", ran.err);
+    }
+}
+
+/// Settings that make the most of a tiny model in a second.
+const QUICK: [&str; 8] =
+    ["--rate", "3e-3", "--dropout", "0", "--attention-dropout", "0", "--batch-size", "6"];
+
+#[test]
+fn classes_pairs_and_texts() {
+    let place = Place::new();
+    let run = |args: &[&str]| place.json(&[&["finetune"], args, &QUICK].concat());
+    let found = run(&["classes", "--data", "set.tsv", "--epochs", "12"]);
+    let metric = |found: &Value, at: &str| found["test"][at]["metric"].as_f64().expect("a number");
+    assert_eq!(found["test"]["name"], "accuracy");
+    assert!(metric(&found, "after") > 0.9, "{found}");
+    let points = found["runs"][0].as_array().expect("points");
+    assert_eq!(points.len(), 12);
+    let files = ["config.json", "model.safetensors", "vocab.txt", "training.json", "training.png"];
+    for name in files {
+        assert!(place.path("classes").join(name).is_file(), "{name}");
+    }
+    assert!(!place.path("classes.run").exists());
+
+    let found = run(&[
+        "pairs",
+        "--data",
+        "pairs.tsv",
+        "--epochs",
+        "10",
+        "--against",
+        "classes",
+        "--margin",
+        "2",
+    ]);
+    assert_eq!(found["test"]["name"], "Spearman");
+    assert_eq!(found["test"]["against"]["no_worse"], true, "{found}");
+
+    let found = run(&["words", "--file", "texts.txt", "--steps", "40", "--every", "10"]);
+    let worth = |i: usize| found["runs"][0][i]["worth"].as_f64().expect("a number");
+    assert!(worth(3) > worth(0), "{found}");
+}
+
+#[test]
+fn gates_close_heads_are_cut_and_the_rest_goes_on() {
+    let place = Place::new();
+    let all = [
+        &["finetune", "small", "--data", "set.tsv", "--epochs", "6", "--recover-epochs", "3"][..],
+        &["--gates", "l0", "--gate-weight", "3", "--gate-rate", "40", "--fraction", "0.5"],
+        &QUICK,
+    ];
+    let found = place.json(&all.concat());
+    assert_eq!(found["removed"].as_array().map(Vec::len), Some(3), "{found}");
+    assert_eq!(found["gates"].as_array().map(Vec::len), Some(6));
+    assert_eq!(found["runs"].as_array().map(Vec::len), Some(2));
+    let config = fs::read_to_string(place.path("small/config.json")).expect("config");
+    assert!(config.contains("pruned_heads"), "{config}");
+    assert!(found["test"]["after"]["metric"].as_f64().expect("a number") > 0.9, "{found}");
+}
+
+#[test]
+fn a_run_that_is_killed_at_any_moment_ends_as_one_that_is_not() {
+    let place = Place::new();
+    let args = |out: &'static str| -> Vec<&'static str> {
+        [
+            &["finetune", out, "--data", "set.tsv", "--steps", "24", "--every", "3", "--quiet"][..],
+            &["--gates", "l1", "--gate-weight", "0.1", "--recover-epochs", "2", "--dropout", "0.1"],
+            &["--batch-size", "6"],
+        ]
+        .concat()
+    };
+    let start = Instant::now();
+    assert_eq!(place.run(&args("whole")).code, 0);
+    let whole = start.elapsed();
+    let (mut random, mut killed) = (777u32, 0);
+    for round in 0..8u32 {
+        let mut args = args("killed");
+        if place.path("killed.run").exists() {
+            args.push("--resume");
+        } else if place.path("killed").exists() {
+            break; // it came to its end before it was killed
+        }
+        let mut child = place
+            .command(&args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let share = f64::from(round + 1) / 9.0 * f64::from(random) / f64::from(u32::MAX);
+        std::thread::sleep(whole.mul_f64(share));
+        child.kill().expect("killed");
+        killed += usize::from(!child.wait().expect("ends").success());
+        // what is there is whole
+        let there = place.path("killed/model.safetensors");
+        if there.exists() {
+            let (a, b) = (fs::read(&there), fs::read(place.path("whole/model.safetensors")));
+            assert!(a.expect("read") == b.expect("read"), "round {round}");
+        }
+    }
+    assert!(killed > 0, "nothing was killed");
+    if place.path("killed.run").exists() {
+        place.refused(&args("killed"), 1, "--resume");
+        let resumed = place.run(&[&args("killed")[..], &["--resume"]].concat());
+        assert_eq!(resumed.code, 0, "{}", resumed.err);
+    }
+    for name in ["model.safetensors", "config.json"] {
+        let of = |out: &str| fs::read(place.path(out).join(name)).expect("read");
+        assert!(of("whole") == of("killed"), "{name}");
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let place = Place::new();
+    let refused = |args: &[&str], code, want| place.refused(args, code, want);
+    refused(&["finetune", "out"], 2, "--data");
+    refused(&["finetune", "out", "--data", "none.tsv"], 1, "none.tsv");
+    refused(&["finetune", "out", "--data", "set.tsv", "--rate", "0"], 2, "--rate");
+    refused(&["finetune", "out", "--data", "set.tsv", "--dropout", "1"], 2, "--dropout");
+    refused(&["finetune", "out", "--data", "set.tsv", "--gate-weight", "1"], 2, "--gates");
+    fs::create_dir(place.path("full")).expect("made");
+    fs::write(place.path("full/notes"), "mine").expect("written");
+    refused(&["finetune", "full", "--data", "set.tsv"], 1, "not empty");
+    fs::write(place.path("short.txt"), "a cat\n").expect("written");
+    refused(&["finetune", "out", "--file", "short.txt"], 5, "expected 10 or more");
+    assert!(!place.path("out").exists());
+    // nothing was begun, so nothing is in the way
+    let again = [&["finetune", "out", "--data", "set.tsv", "--steps", "1"][..], &QUICK].concat();
+    assert_eq!(place.run(&again).code, 0);
+}
+
+#[test]
+fn derivatives_are_held_against_differences() {
+    let place = Place::new();
+    let found = place.json(&["gradcheck", "--file", "texts.txt", "--only", "layers.0"]);
+    let checked = found["checked"].as_array().expect("tensors");
+    let has = |part: &str| checked.iter().any(|one| one["tensor"] == part);
+    assert!(has("layers.0.attention.query.weight") && !has("layers.1.mlp.up.weight"));
+    let ran = place.run(&["gradcheck", "the cat sat on the mat", "--only", "gates"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
+    assert!(ran.out.contains("gates.encoder.2"), "{}", ran.out);
+    let strict = place.run(&["gradcheck", "a dog", "--only", "gates", "--tolerance=-1"]);
+    assert_eq!(strict.code, 1, "{}", strict.out);
+}
