@@ -129,7 +129,7 @@ fn sets_that_do_not_fit_the_head_are_refused() {
     );
     fs::write(&path, LINES.replace("\"a\", \"bird\"", "\" \", \"bird\"")).expect("written");
     let line = open_for(&classifier(folder.path()));
-    assert!(line.contains("words.jsonl, item 3: words: "), "{line}");
+    assert!(line.contains("words.jsonl, item 3: words[0]: only whitespace"), "{line}");
 }
 
 #[cfg(feature = "parquet")]

@@ -9,7 +9,9 @@ pub(super) fn matched(classes: &[String], own: &[String]) -> Option<Vec<u32>> {
     let number = |name: &String| name.parse().ok().filter(|&number: &usize| number < own.len());
     let by_name: Option<Vec<usize>> = classes.iter().map(find).collect();
     let by_number = || classes.iter().map(number).collect();
-    let in_order = || (classes.len() == own.len()).then(|| (0..own.len()).collect());
+    // names that are known in part are a mistake, not another spelling of all
+    let strange = !classes.iter().any(|name| find(name).is_some());
+    let in_order = || (strange && classes.len() == own.len()).then(|| (0..own.len()).collect());
     let places = by_name.or_else(by_number).or_else(in_order)?;
     Some(places.into_iter().map(|place| place as u32).collect())
 }
@@ -47,6 +49,7 @@ mod tests {
         let own = names(&["O", "B-PER", "I-PER"]);
         assert_eq!(matched(&names(&["b-per", "o"]), &own), Some(vec![1, 0]));
         assert_eq!(matched(&names(&["0", "2"]), &own), Some(vec![0, 2]));
+        assert_eq!(matched(&names(&["B-PER", "I-LOC", "O"]), &own), None);
         let own = names(&["LABEL_0", "LABEL_1"]);
         assert_eq!(matched(&names(&["bad", "good"]), &own), Some(vec![0, 1]));
         assert_eq!(matched(&names(&["bad", "fair", "good"]), &own), None);
