@@ -225,8 +225,9 @@ impl Plan {
     fn band(&self, area: Area, curve: &Line, desk: &mut Desk<'_>) {
         let colour = self.colour(curve, desk);
         let both = curve.points.iter().zip(&curve.band);
-        let known =
-            both.filter(|(point, band)| [point.0, band.0, band.1].into_iter().all(f64::is_finite));
+        let known = both.filter(|(point, band)| {
+            [point.0, point.1, band.0, band.1].into_iter().all(f64::is_finite)
+        });
         let (low, high): (Vec<Place>, Vec<Place>) = known
             .map(|(point, band)| {
                 (self.place(area, (point.0, band.0)), self.place(area, (point.0, band.1)))
