@@ -184,7 +184,8 @@ fn a_sweep_goes_through_heads_positions_and_both() {
     assert_eq!((cells.len(), runs), (12, 12));
     let one = &cells[5];
     assert_eq!(one.place, Place { layer: 1, heads: Some(vec![1]), position: None });
-    assert_eq!(one.value, patching.value(Point::Output, &[one.place.clone()]).expect("patched"));
+    let alone = patching.value(Point::Output, std::slice::from_ref(&one.place));
+    assert_eq!(one.value, alone.expect("patched"));
     assert_eq!(one.restored, patching.restored(one.value));
     let together: Vec<Place> = cells[4..8].iter().map(|cell| cell.place.clone()).collect();
     let (together, layer) = (
@@ -296,7 +297,7 @@ fn what_cannot_be_patched_is_refused() {
     refused(new(stack, &[1, 2, 3], &[1, 2, 4], no_word), 1, "below 120");
     let at = Some(2);
     let patching = new(stack, &[1, 2, 3], &[1, 2, 4], Metric::Divergence { at }).expect("runs");
-    let value = |place| patching.value(Point::Query, &[place]).err().expect("refused").to_string();
+    let value = |place| patching.value(Point::Query, &[place]).expect_err("refused").to_string();
     assert!(value(everywhere(2)).contains("a layer with query"));
     assert!(value(Place { position: Some(3), ..everywhere(0) }).contains("below 3"));
     assert!(patching.value(Point::Key, &[everywhere(0)]).is_err(), "not kept");
