@@ -93,7 +93,11 @@ impl Bench {
     fn made(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<ModelFiles> {
         let folder = self.at(name);
         if !folder.exists() {
-            write(&folder)?;
+            std::fs::create_dir_all(&self.folder).map_err(Error::io(&self.folder, "create it"))?;
+            if let Err(error) = write(&folder) {
+                let _ = std::fs::remove_dir(&self.folder); // where there is nothing else in it
+                return Err(error);
+            }
         }
         let request =
             ModelRequest { model: Some(folder.display().to_string()), ..ModelRequest::default() };
