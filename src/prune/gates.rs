@@ -22,7 +22,7 @@ pub struct Gradients {
 
 /// The stacks whose heads have part in a run: of an encoder-decoder without a text to write the
 /// encoder alone.
-pub(super) fn running(config: &Config, sample: &Sample) -> Vec<Stack> {
+pub(crate) fn running(config: &Config, sample: &Sample) -> Vec<Stack> {
     let whole = sample.written.is_some();
     let runs = |stack: &Stack| match (stack, &config.decoder) {
         (Stack::Cross, _) => whole,

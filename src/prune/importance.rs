@@ -17,6 +17,7 @@ use crate::select::Head;
 use crate::task::{Sample, Target, embedding, unit};
 use crate::tokens::Batch;
 use crate::trace::{Intervention, Keep, Recorder, Site};
+use crate::train::{Learning, Penalty, learn_gates};
 
 /// How a head is scored. B examples; g is a gate, L a loss per example, f the mean embedding of the
 /// last layer with length 1.
@@ -47,6 +48,17 @@ pub enum Score {
     /// The mean over real tokens of the length of the head's contribution to the residual stream. No
     /// labels.
     OutputNorm,
+    /// The gate that training leaves a head, the weights held: against the loss stands the number of
+    /// gates that are open, each a hard-concrete one (Louizos et al. 2018; Voita et al. 2019), or the
+    /// sum of their sizes.
+    Learned {
+        /// Which of the two.
+        penalty: Penalty,
+        /// Steps, each of one sample.
+        steps: usize,
+        /// Where the noise of the gates begins.
+        seed: u64,
+    },
 }
 
 impl Score {
@@ -59,12 +71,15 @@ impl Score {
             Self::Jacobian { .. } => "jacobian",
             Self::Confidence => "confidence",
             Self::OutputNorm => "output-norm",
+            Self::Learned { penalty: Penalty::L0, .. } => "l0",
+            Self::Learned { penalty: Penalty::L1, .. } => "l1",
         }
     }
 
     /// Whether it differentiates a loss.
     pub fn needs_loss(self) -> bool {
-        matches!(self, Self::Gradient | Self::Fisher | Self::Integrated { .. })
+        use Score::{Fisher, Gradient, Integrated, Learned};
+        matches!(self, Gradient | Fisher | Integrated { .. } | Learned { .. })
     }
 }
 
@@ -82,6 +97,12 @@ pub fn importance(
     samples: &[Sample],
     changes: &[Intervention],
 ) -> Result<Vec<HeadScore>> {
+    if let Score::Learned { penalty, steps, seed } = score {
+        for sample in samples {
+            loss_of(score, sample)?;
+        }
+        return learn_gates(model, samples, Learning { penalty, steps, seed }, changes);
+    }
     let run = Run { model, changes };
     let mut sums: BTreeMap<StackHead, f64> = BTreeMap::new();
     let mut examples = 0;
@@ -132,6 +153,8 @@ impl Run<'_> {
             Score::Jacobian { probes, seed } => self.jacobian(sample, probes, seed),
             Score::Confidence => self.confidence(sample),
             Score::OutputNorm => self.output_norm(sample),
+            // of all samples together
+            Score::Learned { .. } => Ok(Gradients::default()),
         }
     }
 
@@ -281,7 +304,8 @@ fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
     let target = target.ok_or_else(|| {
         wrong("a loss; without labels there are jacobian, confidence and output-norm", "none")
     })?;
-    if target.is_unpruned_model() && !matches!(score, Score::Integrated { .. }) {
+    let far = matches!(score, Score::Integrated { .. } | Score::Learned { .. });
+    if target.is_unpruned_model() && !far {
         let want = "a loss with labels: one that compares with the unpruned model is smallest at \
                     gate 1, so its gradient there is 0; without labels there are jacobian and \
                     integrated";

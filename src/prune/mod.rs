@@ -21,8 +21,8 @@ mod units;
 
 pub use ablate::{Off, ablate};
 pub use budget::{Allowance, Budget, Quantity};
-pub(crate) use gates::layers;
 pub use gates::{Gradients, gradients};
+pub(crate) use gates::{layers, running};
 pub use importance::{Score, importance, integrated};
 pub use means::HeadMeans;
 pub use operations::operations;

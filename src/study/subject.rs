@@ -15,6 +15,7 @@ use crate::model::Model;
 use crate::prune::{Chooser, Removal, Score, StackHead, Strategy, heads_left, off};
 use crate::task::{Answers, Outputs, Reached, Sample, Set, Split, cosines, outputs};
 use crate::trace::Intervention;
+use crate::train::Penalty;
 
 /// What must not get worse.
 pub enum Texts {
@@ -244,6 +245,9 @@ impl Bench for Subject {
     }
 }
 
+/// Steps in which gates are trained.
+const GATE_STEPS: usize = 200;
+
 fn score(plan: &Plan, name: Option<&str>, seed: u64) -> Score {
     match name {
         Some("gradient") => Score::Gradient,
@@ -251,6 +255,8 @@ fn score(plan: &Plan, name: Option<&str>, seed: u64) -> Score {
         Some("integrated") => Score::Integrated { steps: plan.steps },
         Some("confidence") => Score::Confidence,
         Some("output-norm") => Score::OutputNorm,
+        Some("l0") => Score::Learned { penalty: Penalty::L0, steps: GATE_STEPS, seed },
+        Some("l1") => Score::Learned { penalty: Penalty::L1, steps: GATE_STEPS, seed },
         _ => Score::Jacobian { probes: plan.probes, seed },
     }
 }
@@ -272,7 +278,7 @@ fn has_losses(plan: &Plan, train: &[Sample]) -> Result<()> {
                 return wrong(name, "needs a loss, and the texts have none");
             }
             Some(target) if target.is_unpruned_model() && score.needs_loss() => {
-                if !matches!(score, Score::Integrated { .. }) {
+                if !matches!(score, Score::Integrated { .. } | Score::Learned { .. }) {
                     return wrong(name, "is 0 of a loss that compares with the unpruned model");
                 }
             }

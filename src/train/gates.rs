@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor, Var};
 
+use super::adamw::AdamW;
+use super::examples::losses;
 use super::{Purpose, random, uniform};
 use crate::config::{Config, Stack};
 use crate::error::Result;
-use crate::prune::{HeadScore, StackHead, layers, stacks};
+use crate::model::Model;
+use crate::prune::{HeadScore, StackHead, layers, running, stacks};
 use crate::select::Head;
+use crate::task::Sample;
 use crate::trace::{Change, Intervention, Site};
 
 /// What is asked of the gates besides the task.
@@ -128,16 +132,29 @@ impl LearnedGates {
         Ok((all.mean_all()? * self.gating.weight)?)
     }
 
+    /// How far open every gate is, by layer and head: σ(log α) of hard-concrete ones, which no two
+    /// share as they share 0 and 1, else the size.
+    fn openness(&self) -> Result<Vec<HeadScore>> {
+        let open = |var: &Tensor| match self.gating.penalty {
+            Penalty::L0 => candle_nn::ops::sigmoid(var),
+            Penalty::L1 => var.abs(),
+        };
+        self.scores(|var| Ok(open(var)?))
+    }
+
     /// The value of every gate without noise, by layer and head: what is left of a head.
     ///
     /// # Errors
     /// As [`LearnedGates::new`].
     pub fn values(&self) -> Result<Vec<HeadScore>> {
+        self.scores(|var| self.gate(var, None))
+    }
+
+    fn scores(&self, of: impl Fn(&Tensor) -> Result<Tensor>) -> Result<Vec<HeadScore>> {
         let mut all = Vec::new();
         for (stack, layer, name, heads) in &self.layers {
             let Some(var) = self.variables.get(name) else { continue };
-            let gates = self.gate(&var.as_detached_tensor(), None)?;
-            let gates = gates.to_dtype(DType::F64)?.to_vec1::<f64>()?;
+            let gates = of(&var.as_detached_tensor())?.to_dtype(DType::F64)?.to_vec1::<f64>()?;
             all.extend(heads.iter().zip(gates).map(|(&head, score)| HeadScore {
                 head: StackHead { stack: *stack, head: Head { layer: *layer, head } },
                 score,
@@ -145,4 +162,41 @@ impl LearnedGates {
         }
         Ok(all)
     }
+}
+
+/// How gates are learnt while the weights are held.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Learning {
+    pub penalty: Penalty,
+    pub steps: usize,
+    pub seed: u64,
+}
+
+/// What the mean penalty of a head weighs against the loss, and the rate of the steps, where gates
+/// alone are learnt.
+const WEIGHT: f64 = 1.0;
+const RATE: f64 = 0.05;
+
+/// Learns gates on samples with losses, one sample a step and over again, with `changes` in every run;
+/// how far open each is at the end, of the stacks that run.
+pub(crate) fn learn_gates(
+    model: &Model,
+    samples: &[Sample],
+    Learning { penalty, steps, seed }: Learning,
+    changes: &[Intervention],
+) -> Result<Vec<HeadScore>> {
+    let gating = Gating { penalty, weight: WEIGHT };
+    let gates = LearnedGates::new(model.config(), gating, model.device())?;
+    let mut optimizer = AdamW::new(0.0);
+    for (step, sample) in samples.iter().cycle().take(steps).enumerate() {
+        let noise = Some((seed, step as u64));
+        let all = [gates.interventions(noise)?, changes.to_vec()].concat();
+        let loss = losses(model, sample, &all)?.mean_all()?;
+        let store = (loss + gates.penalty()?)?.backward()?;
+        optimizer.step(&gates.variables, &store, RATE, 1.0)?;
+    }
+    let runs = |stack| samples.iter().any(|s| running(model.config(), s).contains(&stack));
+    let mut found = gates.openness()?;
+    found.retain(|one| runs(one.head.stack));
+    Ok(found)
 }

@@ -21,6 +21,7 @@ pub use adamw::{AdamW, Decay};
 pub use dropout::{Dropout, dropout};
 pub use examples::{Examples, LabelledExamples, TextExamples, mean_loss};
 pub use gates::{Gating, LearnedGates, Penalty};
+pub(crate) use gates::{Learning, learn_gates};
 pub use gradcheck::{Check, Checked};
 pub use run::{Plan, Point, Run};
 pub use schedule::{Schedule, Shape};

@@ -15,8 +15,8 @@ use page::Page;
 pub const EXAMPLE: &str = include_str!("../example.toml");
 
 /// The scores that heads can be chosen by.
-pub const SCORES: [&str; 6] =
-    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm"];
+pub const SCORES: [&str; 8] =
+    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm", "l0", "l1"];
 /// The losses of plain texts.
 pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
 

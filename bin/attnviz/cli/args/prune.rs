@@ -8,8 +8,8 @@ use clap::builder::PossibleValuesParser;
 
 use super::{ModelArgs, RunArgs, TalkArgs};
 
-pub const SCORES: [&str; 6] =
-    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm"];
+pub const SCORES: [&str; 8] =
+    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm", "l0", "l1"];
 pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
 pub const STRATEGIES: [&str; 4] = ["one-shot", "iterative", "greedy", "random"];
 
@@ -21,6 +21,8 @@ Scores, each the mean over all texts; g is a head's gate, L the loss of a text:
   jacobian     ‖df/dg‖², f being the text's embedding; needs no loss
   confidence   largest weight of each token, [CLS] and the like left out (Voita et al. 2019)
   output-norm  length of what the head adds to the residual stream
+  l0, l1       the gate that training leaves the head, weights held, where the number
+               of open gates (Louizos et al. 2018) or their sizes stand against L
 
 Losses:
   masked-lm    tokens that are masked for it; the default of a masked language model
@@ -84,6 +86,10 @@ pub struct ScoringArgs {
     #[arg(long, value_name = "N", default_value = "8")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub probes: u16,
+    /// Steps in which the gates of l0 and l1 are trained
+    #[arg(long, value_name = "N", default_value = "200")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub gate_steps: u16,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::path::Path;
 use attnviz::prune::Score;
 use attnviz::task::{Sample, Set, Split, Target, encode_written, mask_some};
 use attnviz::tokens::{Encoding, Input, group_by_length};
+use attnviz::train::Penalty;
 use attnviz::{Error, Model, Result, Task};
 use ndarray::Array2;
 
@@ -303,6 +304,8 @@ pub fn score(name: Option<&str>, args: &ScoringArgs, seed: u64, loss: Option<Los
         Some("confidence") => Score::Confidence,
         Some("output-norm") => Score::OutputNorm,
         Some("gradient") => Score::Gradient,
+        Some("l0") => Score::Learned { penalty: Penalty::L0, steps: args.gate_steps.into(), seed },
+        Some("l1") => Score::Learned { penalty: Penalty::L1, steps: args.gate_steps.into(), seed },
         Some(_) => Score::Jacobian { probes: args.probes.into(), seed },
         None => match loss {
             Some(loss) if loss.signed() => Score::Gradient,
