@@ -436,7 +436,7 @@ fn encoder_decoders_are_scored_switched_off_and_pruned_in_all_stacks() {
             let all = (moved("encoder"), moved("decoder"), moved("cross"));
             assert_eq!(all, (8, 8, 8), "{model} {off}");
         }
-        let text = on("ablate", &["--out", "heads.png"]);
+        let text = on("ablate", &["--out", &format!("heads-{model}.png")]);
         narrow(&text.out);
         let out = format!("pruned-{model}");
         let found = on("prune", &[&out, "--fraction", "0.5", "--json"]).json();
