@@ -106,7 +106,7 @@ fn a_study_in_shares_is_the_study_in_one() {
     let place = Place::new();
     place.plan("study.toml", PLAN);
     let ran = place.fine(&["study.toml"]);
-    for part in ["one-shot  gradient", "iterative gradient", "- 5 random", "- 2 layer-matched"] {
+    for part in ["one-shot  gradient", "iterative gradient", "- 5 random", "- 4 layer-matched"] {
         assert!(ran.out.contains(part), "{part}: {}", ran.out);
     }
     assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);

@@ -27,13 +27,12 @@ pub fn text(table: &Table) -> String {
         table.rows.iter().filter(|row| row.masks == masks).map(|row| row.curves).max().unwrap_or(0)
     };
     let (random, matched) = (count(Masks::Random), count(Masks::LayerMatched));
-    let seeds = count(Masks::Chosen).max(1);
     let mut heads = [String::new(), String::new()];
     if random > 0 {
         heads[0] = format!("- {random} random");
     }
     if matched > 0 {
-        heads[1] = format!("- {} layer-matched", matched / seeds);
+        heads[1] = format!("- {matched} layer-matched");
     }
     text += &line(["", "", "area", &heads[0], &heads[1]]);
     let mut last = None;
