@@ -7,7 +7,7 @@ use super::cache::KeyValues;
 use super::distance::Distances;
 use super::intervene::{self, At};
 use super::ops::{Linear, Then, finish, merge_heads};
-use super::packed::{self, Packed};
+use super::packed::packed;
 use super::rotary::Rotary;
 use super::scores::{Attend, Attended, Global};
 use crate::error::Result;
@@ -78,7 +78,7 @@ impl Pass<'_> {
         finish(&(y + residual)?, &then)
     }
 
-    fn changes(&self, site: Site) -> bool {
+    pub(super) fn changes(&self, site: Site) -> bool {
         self.interventions.iter().any(|one| one.acts_on(self.stack, self.layer, site))
     }
 }
@@ -150,7 +150,7 @@ impl Attention {
         let h = self.heads.len();
         let all = self.qkv.forward(x, None, Then::Nothing)?; // [B, T, (H + 2·G)·K] or [B, T, H·K]
         if let Some(how) = self.packed(&all, pass, &source)? {
-            let merged = packed::packed(&all, how)?; // [B, T, H·K]
+            let merged = packed(&all, how)?; // [B, T, H·K]
             return pass.added(Site::AttentionOutput, &self.output, &merged, residual, then);
         }
         let own = self.parted(&all)?; // [B, H + 2·G, T, K] or [B, H, T, K]
@@ -205,38 +205,6 @@ impl Attention {
     fn parted(&self, all: &Tensor) -> Result<Tensor> {
         let (b, t, _) = all.dims3()?;
         Ok(all.reshape((b, t, (), self.head_dim))?.transpose(1, 2)?)
-    }
-
-    /// How the one operation serves that has a gradient; `None` where it does not, or where someone
-    /// looks at what is in between.
-    fn packed(&self, all: &Tensor, pass: &Pass<'_>, source: &Source<'_>) -> Result<Option<Packed>> {
-        const INSIDE: [Site; 7] = [
-            Site::Query,
-            Site::Key,
-            Site::Value,
-            Site::Scores,
-            Site::Probs,
-            Site::Context,
-            Site::HeadOutput,
-        ];
-        let seen = |&site: &Site| {
-            pass.changes(site) || pass.recorder.places(pass.layer, site, &self.heads).is_some()
-        };
-        let plain = self.distances.is_none() && self.rotary.is_none() && self.global.is_none();
-        let new = matches!(source, Source::New) && pass.past == 0;
-        if !packed::serves(all) || !plain || !new || INSIDE.iter().any(seen) {
-            return Ok(None);
-        }
-        let visible = pass.bias.flatten_all()?.to_vec1::<f32>()?;
-        Ok(Some(Packed {
-            heads: self.heads.len(),
-            group: self.group,
-            width: self.head_dim,
-            scale: self.scale as f32,
-            causal: self.causal,
-            window: self.window,
-            visible: visible.into_iter().map(|bias| bias >= 0.0).collect(),
-        }))
     }
 
     fn turned(&self, x: Tensor, pass: &Pass<'_>) -> Result<Tensor> {

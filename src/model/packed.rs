@@ -5,15 +5,17 @@
 use candle_core::{CpuStorage, CustomOp1, Layout, Result as CandleResult, Shape, Tensor};
 use rayon::prelude::*;
 
+use super::attention::{Attention, Pass, Source};
 use super::kernel::math;
 use super::kernel::matmul::{Sizes, View, matmul};
 use super::kernel::rows;
 use super::ops::{on_slice, ours};
 use crate::error::Result;
+use crate::trace::Site;
 
 /// What is not in the tensor.
 #[derive(Debug, Clone)]
-pub(crate) struct Packed {
+pub(super) struct Packed {
     /// Heads of queries, H.
     pub heads: usize,
     /// How many of them share a head of keys and values.
@@ -30,13 +32,52 @@ pub(crate) struct Packed {
     pub visible: Vec<bool>,
 }
 
+impl Attention {
+    /// How the one operation serves that has a gradient; `None` where it does not, or where someone
+    /// looks at what is in between.
+    pub(super) fn packed(
+        &self,
+        all: &Tensor,
+        pass: &Pass<'_>,
+        source: &Source<'_>,
+    ) -> Result<Option<Packed>> {
+        const INSIDE: [Site; 7] = [
+            Site::Query,
+            Site::Key,
+            Site::Value,
+            Site::Scores,
+            Site::Probs,
+            Site::Context,
+            Site::HeadOutput,
+        ];
+        let seen = |&site: &Site| {
+            pass.changes(site) || pass.recorder.places(pass.layer, site, &self.heads).is_some()
+        };
+        let plain = self.distances.is_none() && self.rotary.is_none() && self.global.is_none();
+        let new = matches!(source, Source::New) && pass.past == 0;
+        if !serves(all) || !plain || !new || INSIDE.iter().any(seen) {
+            return Ok(None);
+        }
+        let visible = pass.bias.flatten_all()?.to_vec1::<f32>()?;
+        Ok(Some(Packed {
+            heads: self.heads.len(),
+            group: self.group,
+            width: self.head_dim,
+            scale: self.scale as f32,
+            causal: self.causal,
+            window: self.window,
+            visible: visible.into_iter().map(|bias| bias >= 0.0).collect(),
+        }))
+    }
+}
+
 /// Whether [`packed`] serves for such queries, keys and values.
-pub(crate) fn serves(qkv: &Tensor) -> bool {
+fn serves(qkv: &Tensor) -> bool {
     qkv.track_op() && ours(&[qkv])
 }
 
 /// `qkv` [B, T, (H + 2·G)·K] → context [B, T, H·K].
-pub(crate) fn packed(qkv: &Tensor, how: Packed) -> Result<Tensor> {
+pub(super) fn packed(qkv: &Tensor, how: Packed) -> Result<Tensor> {
     Ok(qkv.contiguous()?.apply_op1(how)?)
 }
 
