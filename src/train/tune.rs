@@ -90,6 +90,14 @@ impl Bench {
         self.made("start", write)
     }
 
+    /// Removes the folder of a run that has not begun, once it is known that it will not.
+    pub fn discard(&self) {
+        if !self.at("run-0").exists() {
+            // what is left over is in nobody's way but the next run's, which says so
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+
     fn made(&self, name: &str, write: impl FnOnce(&Path) -> Result<()>) -> Result<ModelFiles> {
         let folder = self.at(name);
         if !folder.exists() {

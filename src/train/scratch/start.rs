@@ -136,7 +136,7 @@ impl NewModel {
         set("layer_norm_eps", json!(1e-12));
         set("hidden_dropout_prob", json!(0.0));
         set("attention_probs_dropout_prob", json!(0.0));
-        set("initializer_range", json!(DEVIATION as f64));
+        set("initializer_range", json!(0.02));
         set("tie_word_embeddings", true.into());
         set("pad_token_id", 0.into());
         if causal {

@@ -88,36 +88,46 @@ fn words<'a>(
     }
 }
 
-/// The letters that get a token, half of the vocabulary at most: the rarest are unknown.
-fn alphabet(words: &BTreeMap<String, usize>, most: usize) -> BTreeSet<char> {
+/// The letters that get a token, the rarest left out where they take more than a third of the
+/// vocabulary: within a word they need another one.
+fn alphabet(words: &BTreeMap<String, usize>, size: usize) -> Result<BTreeSet<char>> {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     for (word, count) in words {
         word.chars().for_each(|letter| *counts.entry(letter).or_default() += count);
     }
+    let all: usize = counts.values().sum();
     let mut letters: Vec<(char, usize)> = counts.into_iter().collect();
     letters.sort_by_key(|&(_, count)| std::cmp::Reverse(count)); // stable: ties by letter
-    letters.into_iter().take(most).map(|(letter, _)| letter).collect()
+    let mut covered = 0;
+    let needed = letters.iter().take_while(|&&(_, count)| {
+        let before = covered;
+        covered += count;
+        before * 10 < all * 9
+    });
+    let needed = 3 * needed.count();
+    if size < needed {
+        return Err(Error::Usage {
+            flag: "--vocab".into(),
+            want: format!("room for nine in ten letters of the text, {needed} or more"),
+            found: size.to_string(),
+        });
+    }
+    Ok(letters.into_iter().take(size / 3).map(|(letter, _)| letter).collect())
 }
 
 fn trained(words: BTreeMap<String, usize>, how: &Vocabulary) -> Result<WordPiece> {
-    let letters = alphabet(&words, how.size / 4);
-    let known = |word: &String| word.chars().filter(|c| letters.contains(c)).collect::<String>();
-    let words: BTreeMap<String, usize> =
-        words.iter().map(|(word, &count)| (known(word), count)).collect();
+    let letters = alphabet(&words, how.size)?;
+    let known = |word: &str| word.chars().filter(|c| letters.contains(c)).collect::<String>();
+    let words = words.iter().fold(BTreeMap::new(), |mut all: BTreeMap<String, usize>, one| {
+        *all.entry(known(one.0)).or_default() += one.1;
+        all
+    });
     // The trainer numbers continuing letters as it meets them, in an order that is another each
     // time, and ties between pairs go by number. Among the special tokens they have their places.
     let inner = words.keys().flat_map(|word| word.chars().skip(1)).collect::<BTreeSet<char>>();
     let first = SPECIAL.iter().map(|name| (*name).to_owned());
     let first: Vec<String> =
         first.chain(inner.iter().map(|letter| format!("##{letter}"))).collect();
-    let least = first.len() + letters.len();
-    if how.size < least + 1 {
-        return Err(Error::Usage {
-            flag: "--vocab".into(),
-            want: format!("more than {least}, which the letters of the text take"),
-            found: how.size.to_string(),
-        });
-    }
     let special = first.into_iter().map(|name| AddedToken::from(name, true)).collect();
     let mut trainer = WordPieceTrainer::builder()
         .vocab_size(how.size)

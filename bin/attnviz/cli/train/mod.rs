@@ -5,10 +5,12 @@ mod samples;
 
 use std::time::{Duration, Instant};
 
+use attnviz::hub::ModelFiles;
 use attnviz::output::write_file;
 use attnviz::picture::{Format, Style, TextEngine, chart};
 use attnviz::train::{
-    Bench, Dropout, Examples, Init, Masking, NewModel, Plan, Recipe, Run, Schedule, Tune, mean_loss,
+    Bench, Dropout, Examples, Init, Masking, NewModel, Plan, Recipe, Run, Schedule, Tune, Windows,
+    mean_loss,
 };
 use attnviz::{LoadOptions, Model, Result, Task};
 
@@ -22,12 +24,11 @@ pub fn run(args: &TrainArgs, console: &Console) -> Result<u8> {
     check(args)?;
     let recipe = recipe(args);
     recipe.check()?;
-    let bench = Bench::claim(&args.out, args.force, args.resume)?;
     set_threads(args.threads)?;
     let text = lines::whole(&args.text)?;
-    let start = recipe.start(&text, &bench)?;
-    let model = Model::open(&start, &LoadOptions::default())?;
-    let windows = recipe.windows(&text, &model)?;
+    let bench = Bench::claim(&args.out, args.force, args.resume)?;
+    let begun = begin(&recipe, &text, &bench).inspect_err(|_| bench.discard());
+    let (start, model, windows) = begun?;
     let mut found = Found::new(args, &model, &windows);
     if !console.talk.json && !console.talk.quiet {
         console.result(&found.about());
@@ -69,6 +70,14 @@ pub fn run(args: &TrainArgs, console: &Console) -> Result<u8> {
         _ => found.text(),
     });
     Ok(0)
+}
+
+/// First weights, the model of them, and the text in its words.
+fn begin(recipe: &Recipe, text: &str, bench: &Bench) -> Result<(ModelFiles, Model, Windows)> {
+    let start = recipe.start(text, bench)?;
+    let model = Model::open(&start, &LoadOptions::default())?;
+    let windows = recipe.windows(text, &model)?;
+    Ok((start, model, windows))
 }
 
 fn recipe(args: &TrainArgs) -> Recipe {
