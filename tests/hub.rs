@@ -132,8 +132,13 @@ fn the_built_in_checkpoint_is_ready_in_place() {
         assert!(content(&files.config.unwrap()).starts_with(b"{"));
         assert!(attnviz::tokens::Tokenizer::open(&files.tokenizer).is_ok());
     }
+    let files = resolve(&asking("built-in:kjv"), &env, &()).unwrap();
+    assert_eq!(files.name, "kjv (built in)");
+    let [Asset::BuiltIn { bytes, .. }] = files.weights[..] else { panic!("one built-in file") };
+    assert_eq!(bytes.as_ptr() as usize % 64, 0);
     let line = fails(resolve(&asking("built-in:other"), &env, &()), 3);
-    assert!(line.contains("built-in:all-MiniLM-L6-v2"), "{line}");
+    let all = "built in are `built-in:all-MiniLM-L6-v2` and `built-in:kjv`";
+    assert!(line.contains(all), "{line}");
 }
 
 #[cfg(not(feature = "embedded"))]

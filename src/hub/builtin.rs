@@ -1,14 +1,17 @@
-//! The checkpoint inside the binary.
+//! The checkpoints inside the binary.
 
 #[cfg(feature = "embedded")]
-use super::Asset;
+use super::{Asset, TokenizerFiles};
 use super::{ModelFiles, ModelRequest};
 use crate::error::{Error, Result};
 
 /// Name of the checkpoint that runs when none is asked for.
 pub const BUILT_IN: &str = "all-MiniLM-L6-v2";
 
-/// The model argument that asks for the built-in checkpoint by name.
+/// A small causal BERT that was trained on the King James Bible.
+const KJV: &str = "kjv";
+
+/// The model argument that asks for a built-in checkpoint by name.
 const PREFIX: &str = "built-in";
 
 /// Whether the model argument means a built-in checkpoint, and which.
@@ -21,10 +24,10 @@ pub(super) fn asked_for(model: Option<&str>) -> Option<&str> {
 }
 
 pub(super) fn resolve(name: &str, request: &ModelRequest) -> Result<ModelFiles> {
-    if name != BUILT_IN {
+    if ![BUILT_IN, KJV].contains(&name) {
         return Err(Error::ModelNotFound {
             model: format!("{PREFIX}:{name}"),
-            why: format!("there is one built-in checkpoint, `{PREFIX}:{BUILT_IN}`"),
+            why: format!("built in are `{PREFIX}:{BUILT_IN}` and `{PREFIX}:{KJV}`"),
         });
     }
     if let Some(folder) = &request.subfolder {
@@ -34,7 +37,7 @@ pub(super) fn resolve(name: &str, request: &ModelRequest) -> Result<ModelFiles> 
             found: folder.clone(),
         });
     }
-    let mut files = files()?;
+    let mut files = files(name)?;
     if let Some(revision) = &request.revision {
         files.notes.push(format!("--revision {revision} ignored: the model is built in"));
     }
@@ -42,9 +45,9 @@ pub(super) fn resolve(name: &str, request: &ModelRequest) -> Result<ModelFiles> 
 }
 
 #[cfg(not(feature = "embedded"))]
-fn files() -> Result<ModelFiles> {
+fn files(name: &str) -> Result<ModelFiles> {
     Err(Error::ModelNotFound {
-        model: BUILT_IN.into(),
+        model: name.into(),
         why: "this build has no checkpoint inside (feature `embedded`): give --model a folder, \
               a .safetensors file or a Hub id such as sentence-transformers/all-MiniLM-L6-v2"
             .into(),
@@ -56,35 +59,68 @@ fn files() -> Result<ModelFiles> {
 #[repr(C, align(64))]
 struct Aligned<T: ?Sized>(T);
 
+/// A file of a folder in assets, under a name that says where it is.
 #[cfg(feature = "embedded")]
 macro_rules! file {
-    ($name:literal) => {{
+    ($shown:literal, $folder:literal, $name:literal) => {{
         static BYTES: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/assets/all-MiniLM-L6-v2-f16/",
+            "/assets/",
+            $folder,
+            "/",
             $name
         )));
-        Asset::BuiltIn { name: concat!("built-in/", $name), bytes: &BYTES.0 }
+        Asset::BuiltIn { name: concat!($shown, "/", $name), bytes: &BYTES.0 }
     }};
 }
 
 #[cfg(feature = "embedded")]
-fn files() -> Result<ModelFiles> {
-    Ok(ModelFiles {
-        name: format!("{BUILT_IN} (built in)"),
+fn files(name: &str) -> Result<ModelFiles> {
+    Ok(if name == KJV { kjv() } else { minilm() })
+}
+
+#[cfg(feature = "embedded")]
+fn minilm() -> ModelFiles {
+    macro_rules! own {
+        ($name:literal) => {
+            file!("built-in", "all-MiniLM-L6-v2-f16", $name)
+        };
+    }
+    let tokenizer = TokenizerFiles {
+        json: Some(own!("tokenizer.json")),
+        vocab: Some(own!("vocab.txt")),
+        config: Some(own!("tokenizer_config.json")),
+        special: Some(own!("special_tokens_map.json")),
+        ..TokenizerFiles::default()
+    };
+    checkpoint(BUILT_IN, own!("config.json"), own!("model.safetensors"), tokenizer)
+}
+
+#[cfg(feature = "embedded")]
+fn kjv() -> ModelFiles {
+    macro_rules! own {
+        ($name:literal) => {
+            file!("built-in:kjv", "kjv", $name)
+        };
+    }
+    let tokenizer = TokenizerFiles {
+        json: Some(own!("tokenizer.json")),
+        config: Some(own!("tokenizer_config.json")),
+        ..TokenizerFiles::default()
+    };
+    checkpoint(KJV, own!("config.json"), own!("model.safetensors"), tokenizer)
+}
+
+#[cfg(feature = "embedded")]
+fn checkpoint(name: &str, config: Asset, weights: Asset, tokenizer: TokenizerFiles) -> ModelFiles {
+    ModelFiles {
+        name: format!("{name} (built in)"),
         revision: None,
-        config: Some(file!("config.json")),
+        config: Some(config.clone()),
         generation: None,
-        weights: vec![file!("model.safetensors")],
+        weights: vec![weights],
         index: None,
-        tokenizer: super::TokenizerFiles {
-            json: Some(file!("tokenizer.json")),
-            vocab: Some(file!("vocab.txt")),
-            config: Some(file!("tokenizer_config.json")),
-            special: Some(file!("special_tokens_map.json")),
-            model: Some(file!("config.json")),
-            ..super::TokenizerFiles::default()
-        },
+        tokenizer: TokenizerFiles { model: Some(config), ..tokenizer },
         notes: Vec::new(),
-    })
+    }
 }

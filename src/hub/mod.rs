@@ -28,7 +28,8 @@ use remote::resolve as remote;
 /// What the user asked for: the flags that say which model to run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelRequest {
-    /// `--model`: a folder, a `.safetensors`, `.bin` or `.gguf` file, a Hub id, `built-in`, or nothing for that.
+    /// `--model`: a folder, a `.safetensors`, `.bin` or `.gguf` file, a Hub id, `built-in`, `built-in:kjv`,
+    /// or nothing for the first of these two.
     pub model: Option<String>,
     /// `--tokenizer`: a folder, a `tokenizer.json`, `vocab.txt`, `vocab.json` or SentencePiece model
     /// to use instead of the model's.

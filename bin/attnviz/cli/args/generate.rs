@@ -16,6 +16,7 @@ Pictures show the attention of every token, prompt and continuation in one; the
 page has a slider over the steps.
 
 Examples:
+  attnviz generate --model built-in:kjv \"In the beginning\" --temperature 0.7
   attnviz generate --model gpt2 \"Once upon a time\" --temperature 0.8 --seed 1
   attnviz generate --model t5-small \"translate English to German: Good night.\"
   attnviz generate --model SmolLM2-135M.gguf \"The sea is\" --png --heads L3H1

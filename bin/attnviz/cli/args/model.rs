@@ -9,7 +9,8 @@ use clap::builder::PossibleValuesParser;
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
-    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default)
+    /// Folder, .safetensors, .bin or .gguf file, Hub id, `built-in` (the default), or `built-in:kjv`,
+    /// which writes
     #[arg(short, long)]
     pub model: Option<String>,
     /// Another tokenizer: folder, tokenizer.json, vocab.txt, vocab.json or SentencePiece model
