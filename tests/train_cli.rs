@@ -117,7 +117,8 @@ fn a_causal_model_is_trained_and_writes() {
     let prompt = ["generate", "--model", "book", "And the old", "--max-new-tokens", "8"];
     let cached = place.run(&prompt);
     assert_eq!(cached.code, 0, "{}", cached.err);
-    assert!(cached.out.starts_with("And the old man sat"), "{}", cached.out);
+    let said = cached.out.starts_with("And the old ") && cached.out.contains(" sat on ");
+    assert!(said, "{}", cached.out);
     assert_eq!(place.run(&[&prompt[..], &["--no-cache"]].concat()).out, cached.out);
     // a folder that is there is not written over, and is with --force
     let again = small(&["train", "text.txt", "book"], &["--steps", "4", "-q"]);

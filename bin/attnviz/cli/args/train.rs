@@ -35,10 +35,6 @@ pub struct TrainArgs {
     #[arg(long, default_value = "causal")]
     #[arg(value_parser = PossibleValuesParser::new(["causal", "masked"]))]
     pub task: String,
-    #[command(flatten)]
-    pub sizes: SizeArgs,
-    #[command(flatten)]
-    pub course: TrainCourseArgs,
     /// Texts to write at the end, of a causal model
     #[arg(long, value_name = "N", default_value = "3")]
     pub samples: u32,
@@ -48,6 +44,10 @@ pub struct TrainArgs {
     /// Write into a folder that holds files, replacing those of the same names
     #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub sizes: SizeArgs,
+    #[command(flatten)]
+    pub course: TrainCourseArgs,
     /// Threads, at most one per core; all cores if not given
     #[arg(long, value_name = "N", help_heading = "Running")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
