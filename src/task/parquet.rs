@@ -15,7 +15,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Known>> {
     let broken = |why: parquet::errors::ParquetError| {
         Error::input(path.display().to_string(), format!("no Parquet file: {why}"))
     };
+    let length = file.metadata().map_err(Error::io(path, "read its size"))?.len();
     let reader = SerializedFileReader::new(file).map_err(broken)?;
+    if let Some(why) = misplaced(&reader, length) {
+        return Err(Error::input(path.display().to_string(), format!("no Parquet file: {why}")));
+    }
     let mut rows = Vec::new();
     for found in reader.get_row_iter(None).map_err(broken)? {
         let place = format!("{}, row {}", path.display(), rows.len() + 1);
@@ -38,6 +42,21 @@ pub(super) fn read(path: &Path) -> Result<Vec<Known>> {
         rows.push(row.checked(rows.len()).map_err(wrong)?);
     }
     Ok(rows)
+}
+
+/// What is wrong with the places of the columns, which the crate takes for granted: each must lie in
+/// the file.
+fn misplaced(reader: &SerializedFileReader<File>, length: u64) -> Option<String> {
+    let columns = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
+    columns.into_iter().find_map(|column| {
+        let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let size = column.compressed_size();
+        let end = first.checked_add(size).filter(|_| first >= 0 && size >= 0);
+        let inside = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= length);
+        let found =
+            || format!("column {} lies at {first}, {size} bytes long", column.column_path());
+        (!inside || column.num_values() < 0).then(found)
+    })
 }
 
 /// Text, or a number as text; nothing for what is neither.
