@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(texts(&[10.0, 100.0], false), (10.0, 100.0, "20 40 60 80 100".into()));
         let (low, high, text) = texts(&[0.512, 0.788], true);
         assert!((low - 0.5).abs() < 1e-12 && (high - 0.8).abs() < 1e-12);
-        assert_eq!(text, "0.50 0.60 0.70 0.80");
+        assert_eq!(text, "0.5 0.6 0.7 0.8");
         assert_eq!(texts(&[-0.1, 0.2], true).2, "-0.1 0.0 0.1 0.2");
         assert_eq!(texts(&[3.0], true).2, "2.6 2.8 3.0 3.2 3.4");
         assert!(Range::new([f64::NAN].into_iter(), true).is_none());

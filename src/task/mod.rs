@@ -23,6 +23,8 @@ pub use labelled::{Item, Label, Labelled, Split};
 pub use measure::{Likeness, Outputs, cosines, likeness, outputs};
 pub(crate) use measure::{joined, outputs_of};
 pub use paired::{Effect, McNemar, benjamini_hochberg, effect, holm, mcnemar};
+#[cfg(feature = "parquet")]
+pub use parquet::THREAD as PARQUET_THREAD;
 pub use probe::{Probe, STRENGTHS, Told, told};
 pub use reached::{Answers, Reached};
 pub use sample::{Sample, Written, encode, encode_written};

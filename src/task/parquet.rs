@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::thread;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -9,8 +10,23 @@ use parquet::record::Field;
 use super::rows::{Known, Row};
 use crate::error::{Error, Result};
 
-/// The items of a file, row by row, by the names of its columns.
+/// The thread on which files are read; a program may keep what it says of a panic to itself.
+pub const THREAD: &str = "attnviz-parquet";
+
+/// The items of a file, row by row, by the names of its columns. The crate takes much of a file for
+/// granted and panics on some that are broken, so they are read on a thread that may end that way.
 pub(super) fn read(path: &Path) -> Result<Vec<Known>> {
+    let ended = thread::scope(|scope| {
+        let named = thread::Builder::new().name(THREAD.into());
+        named.spawn_scoped(scope, || read_rows(path)).map(|reading| reading.join())
+    });
+    match ended.map_err(Error::io(path, "read it"))? {
+        Ok(rows) => rows,
+        Err(_) => Err(Error::input(path.display().to_string(), "no Parquet file: it is broken")),
+    }
+}
+
+fn read_rows(path: &Path) -> Result<Vec<Known>> {
     let file = File::open(path).map_err(Error::io(path, "open it"))?;
     let broken = |why: parquet::errors::ParquetError| {
         Error::input(path.display().to_string(), format!("no Parquet file: {why}"))

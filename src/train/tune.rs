@@ -62,16 +62,17 @@ impl Bench {
         let mut name = out.as_os_str().to_owned();
         name.push(".run");
         let folder = PathBuf::from(name);
+        let begun = folder.exists();
+        // without a step there is nothing to lose
+        if begun && !resume && !force && folder.join("run-0").exists() {
+            let why = "holds a run that was interrupted; --resume goes on with it, --force starts \
+                       anew";
+            return Err(Error::Output { path: folder, why: why.into() });
+        }
         // a run that was killed at its very end has written its result
-        let force = force || (resume && folder.exists());
+        let force = force || (resume && begun);
         crate::export::prove_folder(out, force)?;
-        if folder.exists() && !resume {
-            // without a step there is nothing to lose
-            if !force && folder.join("run-0").exists() {
-                let why = "holds a run that was interrupted; --resume goes on with it, --force \
-                           starts anew";
-                return Err(Error::Output { path: folder, why: why.into() });
-            }
+        if begun && !resume {
             std::fs::remove_dir_all(&folder).map_err(Error::io(&folder, "remove it"))?;
         }
         Ok(Self { out: out.into(), folder, force })

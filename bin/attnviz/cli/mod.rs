@@ -39,6 +39,8 @@ use console::Console;
 
 /// Runs the program under one of its two names.
 pub fn main(program: &str) -> ExitCode {
+    #[cfg(feature = "parquet")]
+    quiet_thread(attnviz::task::PARQUET_THREAD);
     let given: Vec<OsString> = std::env::args_os().collect();
     match run(program, given) {
         Ok(code) => code,
@@ -48,6 +50,17 @@ pub fn main(program: &str) -> ExitCode {
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// Keeps to itself what a panic of this thread says: the library makes an error of it.
+#[cfg(feature = "parquet")]
+fn quiet_thread(name: &'static str) {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |about| {
+        if std::thread::current().name() != Some(name) {
+            usual(about);
+        }
+    }));
 }
 
 fn run(program: &str, given: Vec<OsString>) -> Result<ExitCode, clap::Error> {
