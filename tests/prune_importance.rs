@@ -10,6 +10,7 @@ use attnviz::prune::{
 };
 use attnviz::task::{Sample, Target, Written, embedding, mask_some};
 use attnviz::tokens::{Batch, Input, Limit};
+use attnviz::train::Penalty;
 use attnviz::{Head, Intervention, Model, Recorder, Result, Stack};
 use candle_core::{Device, Tensor};
 use common::{Golden, fixture, numbers, open};
@@ -319,4 +320,26 @@ fn masks_are_chosen_by_the_text_alone() {
     let mut other = plain.to_vec();
     mask_some(&mut other, mask, 0.3, 6);
     assert_ne!(other[0], both[0]);
+}
+
+#[test]
+fn a_gate_behind_which_nothing_is_left_closes_first() {
+    let (_, model, sample) = mlm();
+    let head = Head { layer: 1, head: 2 };
+    let off = [Intervention::gate(Stack::Encoder, head, 0.0)];
+    for penalty in [Penalty::L0, Penalty::L1] {
+        let score = Score::Learned { penalty, steps: 60, seed: 3 };
+        let found = importance(&model, score, std::slice::from_ref(&sample), &off).expect("scores");
+        let count = model.config().heads.iter().map(Vec::len).sum::<usize>();
+        assert_eq!((found.len(), score.needs_loss()), (count, true));
+        let least = found.iter().min_by(|a, b| a.score.total_cmp(&b.score)).expect("heads");
+        assert_eq!(least.head.head, head, "{penalty:?}: {found:?}");
+        assert!(found.iter().any(|one| one.score > least.score + 0.02), "{penalty:?}: {found:?}");
+        let again = importance(&model, score, std::slice::from_ref(&sample), &off).expect("scores");
+        assert_eq!(found, again);
+    }
+    let none = Sample { target: None, ..sample };
+    let score = Score::Learned { penalty: Penalty::L0, steps: 1, seed: 0 };
+    let refused = importance(&model, score, &[none], &[]).expect_err("no loss").to_string();
+    assert!(refused.contains("score l0"), "{refused}");
 }

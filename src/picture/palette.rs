@@ -225,7 +225,6 @@ mod tests {
         let (left, right) = light.split_at(LEVELS / 2);
         assert!(left.windows(8).all(|pair| pair[7] > pair[0]));
         assert!(right.windows(8).all(|pair| pair[7] < pair[0]));
-        eprintln!("MIDDLE {}", left[LEVELS / 2 - 1]);
         assert!(left[LEVELS / 2 - 1] > 0.8 && Colormap::RdBu.colours(false)[0][0] > 100);
     }
 
