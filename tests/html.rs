@@ -255,3 +255,21 @@ fn a_written_text_has_its_steps_on_the_page() {
         assert_eq!(sheet["causal"], true);
     }
 }
+
+#[test]
+fn exported_stages_have_a_page_beside_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = |args: &[&str]| {
+        let mut command = Command::cargo_bin("attnviz").unwrap();
+        command.current_dir(folder.path()).arg("export").args(args).assert()
+    };
+    export(&["The cat sat.", "--out", "x.npz", "--html"]).success().stderr(contains("x.html"));
+    html(folder.path(), &["The cat sat.", "--out", "y.html"]).assert().success();
+    let sheets = |name: &str| data(&folder.path().join(name))["sides"].clone();
+    assert_eq!(sheets("x.html"), sheets("y.html"));
+    export(&["The cat sat.", "--out", "x.safetensors", "--html"])
+        .failure()
+        .stderr(contains("x.html").and(contains("--force")));
+    assert!(!folder.path().join("x.safetensors").exists());
+    export(&["--inputs", "ids.npz", "--out", "z.npz", "--html"]).code(2);
+}

@@ -3,18 +3,24 @@
 use std::path::Path;
 
 use attnviz::export::{Stages, Target, read_batch, read_decoder_batch};
+use attnviz::output::PageFile;
+use attnviz::picture::page::{Options, render};
 use attnviz::tokens::{Batch, Encoding, Input};
 use attnviz::{Error, Model, Result};
 use serde_json::{Map, Value, json};
 
-use super::args::ExportArgs;
+use super::args::{ChoiceArgs, ExportArgs};
 use super::console::{Console, one_line};
+use super::parts::{Chosen, attend};
+use super::pictures::Named;
 use super::report::many;
 use super::stages::stages;
 use super::{session, view};
 
 pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let target = Target::new(&args.out, args.force)?;
+    let page = args.html.then(|| PageFile::new(&args.out.with_extension("html"), args.force));
+    let page = page.transpose()?;
     let given = args.inputs.as_deref().map(Read::ids).transpose()?;
     let input = if given.is_none() { Some(session::input(&args.input)?) } else { None };
     let (model, _) = session::open(&args.model, &args.run, console)?;
@@ -28,8 +34,12 @@ pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     read.tell(&model, console);
     let mut stages = stages(&model, &read.source, read.target.as_ref(), &args.include)?;
     stages.about = about_model(&model);
-    stages.about.extend(read.about);
+    stages.about.extend(read.about.clone());
     target.write(&stages)?;
+    if let Some(file) = page {
+        file.write(&read.page(&model)?)?;
+        console.note(&format!("the page is {}", one_line(&file.path().display().to_string())));
+    }
     let path = one_line(&args.out.display().to_string());
     console.result(&match (console.talk.json, console.talk.quiet) {
         (true, _) => format!("{:#}\n", summary(&path, &stages)),
@@ -47,12 +57,15 @@ struct Read {
     about: Map<String, Value>,
     /// What gives the decoder something to read.
     by: &'static str,
+    /// The text, and that of the decoder; nothing where ids were given.
+    texts: Vec<Encoding>,
 }
 
 impl Read {
     fn ids(path: &Path) -> Result<Self> {
         let (source, target) = (read_batch(path)?, read_decoder_batch(path)?);
-        Ok(Self { source, target, about: Map::new(), by: "decoder_input_ids" })
+        let by = "decoder_input_ids";
+        Ok(Self { source, target, about: Map::new(), by, texts: Vec::new() })
     }
 
     fn text(args: &ExportArgs, model: &Model, input: &Input, console: &Console) -> Result<Self> {
@@ -63,12 +76,29 @@ impl Read {
         }
         let mut about = about_text(input, &encoding);
         let pad = model.tokenizer()?.pad_id();
-        let target = target.map(|target| {
+        let texts: Vec<Encoding> = std::iter::once(encoding).chain(target).collect();
+        let batch = |text: &Encoding| Batch::new(std::slice::from_ref(text), pad);
+        let target = texts.get(1).map(|target| {
             about.insert("target".into(), json!(args.target));
             about.insert("target_tokens".into(), json!(target.tokens));
-            Batch::new(&[target], pad)
+            batch(target)
         });
-        Ok(Self { source: Batch::new(&[encoding], pad), target, about, by: "--target" })
+        Ok(Self { source: batch(&texts[0]), target, about, by: "--target", texts })
+    }
+
+    /// The attention of the texts as a page.
+    fn page(&self, model: &Model) -> Result<Vec<u8>> {
+        let (first, behind) = self.texts.split_at(self.texts.len().min(1));
+        let choice = ChoiceArgs::default();
+        let chosen = Chosen::new(&choice, model.config(), !behind.is_empty())?;
+        let parts = attend(model, first, behind, &chosen)?.pop().unwrap_or_default();
+        let text = self.texts.first().map(|one| one.texts.join(" / ")).unwrap_or_default();
+        let input = self.about.get("input").cloned().unwrap_or_default();
+        let named = Named { input, text, notes: Vec::new() };
+        let encodings: Vec<&Encoding> = self.texts.iter().collect();
+        let (page, _) = view::page(model, &choice, &named, &parts, &encodings)?;
+        let generator = format!("attnviz {}", env!("CARGO_PKG_VERSION"));
+        Ok(render(&page, &Options { generator, ..Options::default() })?.html)
     }
 
     /// Says what is not run and what is not read.

@@ -216,6 +216,9 @@ pub struct ExportArgs {
     /// File to write, by its ending: .safetensors, .npz or .json
     #[arg(short, long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Write one offline page of the attention beside the file, under its name with .html
+    #[arg(long, conflicts_with = "inputs")]
+    pub html: bool,
     /// Overwrite the file
     #[arg(long)]
     pub force: bool,
