@@ -18,8 +18,7 @@ pub fn open(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<(Model
     Ok((model?, engine))
 }
 
-/// Finds and loads a model that nothing is drawn of.
-#[cfg(feature = "serve")]
+/// Finds and loads a model that nothing is drawn of, once the number of threads is set.
 pub fn open_model(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<Model> {
     load(args, &LoadOptions { task: task(args)?, device: device(&run.device)? }, console)
 }

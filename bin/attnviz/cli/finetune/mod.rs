@@ -72,7 +72,7 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
 /// Another model by its name.
 fn of(name: &str, run: &RunArgs, console: &Console) -> Result<Model> {
     let args = ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() };
-    Ok(session::open(&args, run, console)?.0)
+    session::open_model(&args, run, console)
 }
 
 /// What a model reaches on the part for tests, and by what.
