@@ -1,5 +1,6 @@
 //! How much of a model may stay, in place of how many heads go.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
@@ -182,9 +183,9 @@ impl Chooser<'_> {
         let mut savings = BTreeMap::new();
         for unit in units {
             let Some(first) = unit.first() else { continue };
-            if !savings.contains_key(&first.stack) {
+            if let Entry::Vacant(none) = savings.entry(first.stack) {
                 let saved = whole - cost(&unit.iter().copied().collect())?;
-                savings.insert(first.stack, saved / unit.len() as f64);
+                none.insert(saved / unit.len() as f64);
             }
         }
         Ok(Costs { whole, savings })

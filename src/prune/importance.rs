@@ -83,6 +83,13 @@ impl Score {
     }
 }
 
+impl Score {
+    /// Whether it is of a loss's slope where every gate is 1.
+    pub(crate) fn is_slope(self) -> bool {
+        matches!(self, Self::Gradient | Self::Fisher)
+    }
+}
+
 /// The score of every head that is left in the stacks that run, by stack, layer and head: the mean
 /// over all examples of all samples. Of an encoder-decoder without texts to write (see
 /// [`Sample::written`]) those are the encoder's. `changes` act in every run, behind the gates: with
@@ -304,8 +311,7 @@ fn loss_of(score: Score, sample: &Sample) -> Result<&Target> {
     let target = target.ok_or_else(|| {
         wrong("a loss; without labels there are jacobian, confidence and output-norm", "none")
     })?;
-    let far = matches!(score, Score::Integrated { .. } | Score::Learned { .. });
-    if target.is_unpruned_model() && !far {
+    if target.is_unpruned_model() && score.is_slope() {
         let want = "a loss with labels: one that compares with the unpruned model is smallest at \
                     gate 1, so its gradient there is 0; without labels there are jacobian and \
                     integrated";

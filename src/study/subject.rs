@@ -277,10 +277,8 @@ fn has_losses(plan: &Plan, train: &[Sample]) -> Result<()> {
             None if score.needs_loss() => {
                 return wrong(name, "needs a loss, and the texts have none");
             }
-            Some(target) if target.is_unpruned_model() && score.needs_loss() => {
-                if !matches!(score, Score::Integrated { .. } | Score::Learned { .. }) {
-                    return wrong(name, "is 0 of a loss that compares with the unpruned model");
-                }
+            Some(target) if target.is_unpruned_model() && score.is_slope() => {
+                return wrong(name, "is 0 of a loss that compares with the unpruned model");
             }
             _ => {}
         }

@@ -20,6 +20,9 @@ pub struct Corpus {
 const STRETCHES: usize = 200;
 const EVERY: usize = 20;
 
+/// Stretches of a text, in tokens.
+pub type Stretches = Vec<Range<usize>>;
+
 impl Corpus {
     /// Reads `lines`; blank ones are nothing.
     ///
@@ -46,7 +49,7 @@ impl Corpus {
     ///
     /// # Errors
     /// [`Error::Input`] where there are not enough tokens for one of each.
-    pub fn split(&self, context: usize) -> Result<(Vec<Range<usize>>, Vec<Range<usize>>)> {
+    pub fn split(&self, context: usize) -> Result<(Stretches, Stretches)> {
         let all = self.ids.len();
         let count = (all / context.max(1)).min(STRETCHES);
         if count < 2 {

@@ -111,7 +111,7 @@ impl Found {
             title: one_line(&self.out.display().to_string()),
             x: "step".into(),
             y: "loss".into(),
-            panels: vec![Panel { title: String::new(), curves }],
+            panels: vec![Panel { title: "training and validation".into(), curves }],
             notes: Vec::new(),
         }
     }
