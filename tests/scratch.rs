@@ -261,7 +261,8 @@ fn windows_stay_in_their_stretches() {
 #[test]
 fn a_causal_window_is_asked_for_each_next_token() {
     let ids: Vec<u32> = (10..70).collect();
-    let examples = WindowExamples::new(ids.into(), &[0..60], 20, None, 100, false);
+    let examples =
+        WindowExamples::new(ids.into(), std::slice::from_ref(&(0..60)), 20, None, 100, false);
     let sample = examples.sample(&[1], 0).expect("a window");
     let Some(Target::Tokens(labels)) = &sample.target else { panic!("tokens") };
     for t in 0..20 {
@@ -275,8 +276,15 @@ fn masks_as_bert_does() {
     let ids: Vec<u32> = (0..40_000).map(|i| if i % 10 == 0 { 2 } else { 5 + i % 95 }).collect();
     let masked = |mixed| {
         let how = Masking { share: 0.15, mixed };
-        let stretches = [0..40_000];
-        WindowExamples::new(ids.clone().into(), &stretches, 100, Some(how), 100, false)
+        let stretches = 0..40_000;
+        WindowExamples::new(
+            ids.clone().into(),
+            std::slice::from_ref(&stretches),
+            100,
+            Some(how),
+            100,
+            false,
+        )
     };
     for (mixed, shares) in [(true, [0.8, 0.1, 0.1]), (false, [1.0, 0.0, 0.0])] {
         let examples = masked(mixed);
