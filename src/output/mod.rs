@@ -32,7 +32,8 @@ pub fn prove_writable(folder: &Path) -> Result<()> {
     if !base.is_dir() {
         return Err(not_a_folder(base));
     }
-    let probe = tempfile::Builder::new().prefix(".attnviz-").tempfile_in(base);
+    // without a name where the system has such files: a kill then leaves nothing in the folder
+    let probe = tempfile::tempfile_in(base);
     probe.map(drop).map_err(Error::io(folder, "write there"))
 }
 
