@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Tensor};
 
 use crate::config::Stack;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Trainable;
 use crate::prune::HeadScore;
 
@@ -122,7 +122,14 @@ pub(super) fn scale_heads(trainable: &Trainable, gates: &[HeadScore]) -> Result<
             var.set(&scaled(&var.as_detached_tensor(), &factors, side)?)?;
         }
     }
-    Ok(())
+    match by_matrix.into_keys().next() {
+        None => Ok(()),
+        Some(want) => Err(Error::Array {
+            what: "output weights behind a gate".into(),
+            want,
+            found: "none of that name".into(),
+        }),
+    }
 }
 
 /// [rows, columns] as [blocks, width, columns] or [rows, blocks, width].
