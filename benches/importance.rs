@@ -22,6 +22,7 @@ fn sample() -> Sample {
 }
 
 fn scores(criterion: &mut Criterion) {
+    common::calm();
     let model = Model::open(&common::minilm_masked(), &LoadOptions::default()).expect("opens");
     let sample = sample();
     let target = sample.target.clone().expect("labels");

@@ -1,5 +1,7 @@
 //! A step of training a model of the shape of `built-in:kjv`, and its parts.
 
+mod common;
+
 use std::path::Path;
 
 use attnviz::hub::ModelFiles;
@@ -55,6 +57,7 @@ fn begin(folder: &Path) -> (ModelFiles, Windows) {
 }
 
 fn step(criterion: &mut Criterion) {
+    common::calm();
     let folder = tempfile::TempDir::new().expect("folder");
     let (files, windows) = begin(folder.path());
     let open = || Trainable::open(&files, &LoadOptions::default()).expect("loads");

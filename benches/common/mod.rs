@@ -164,3 +164,10 @@ pub fn batch(b: usize, t: usize) -> Batch {
         lengths: vec![t; b],
     }
 }
+
+/// Sets what the program sets at its start: candle's threads sleep between two operations. Call it
+/// before anything is computed.
+pub fn calm() {
+    // SAFETY: a bench calls it first, before any thread is started
+    unsafe { std::env::set_var("CANDLE_BARRIER_POOL_SPIN_LIMIT", "1") };
+}

@@ -2,11 +2,10 @@
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
-use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use attnviz::Error;
 use attnviz::hub::Progress;
-use attnviz::{Error, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::args::TalkArgs;
@@ -137,17 +136,4 @@ pub fn plain(text: &str) -> String {
 /// The same on one line.
 pub fn one_line(text: &str) -> String {
     plain(text).replace('\n', "\\n")
-}
-
-/// Sets the number of threads for everything. More than one per core never helps, and thousands
-/// would spend their time waiting for each other.
-pub fn set_threads(threads: Option<u16>) -> Result<()> {
-    let Some(threads) = threads else { return Ok(()) };
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = usize::from(threads).min(cores);
-    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().map_err(|e| Error::Usage {
-        flag: "--threads".into(),
-        want: "a number of threads that can be started".into(),
-        found: format!("{threads} ({e})"),
-    })
 }

@@ -25,6 +25,7 @@ mod serve;
 mod session;
 mod stages;
 mod study;
+mod threads;
 mod train;
 mod usage;
 mod view;
@@ -39,6 +40,7 @@ use console::Console;
 
 /// Runs the program under one of its two names.
 pub fn main(program: &str) -> ExitCode {
+    threads::calm();
     #[cfg(feature = "parquet")]
     quiet_thread(attnviz::task::PARQUET_THREAD);
     let given: Vec<OsString> = std::env::args_os().collect();

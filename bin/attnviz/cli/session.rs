@@ -7,12 +7,13 @@ use attnviz::{Error, Indices, LoadOptions, Model, Result, Task};
 use candle_core::Device;
 
 use super::args::{Given, InputArgs, ModelArgs, RunArgs};
-use super::console::{Console, Download, set_threads};
+use super::console::{Console, Download};
 use super::lines;
+use super::threads;
 
 /// Finds and loads the model; the fonts get ready at the same time.
 pub fn open(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<(Model, TextEngine)> {
-    set_threads(run.threads)?;
+    threads::set(run.threads)?;
     let options = LoadOptions { task: task(args)?, device: device(&run.device)? };
     let (model, engine) = rayon::join(|| load(args, &options, console), TextEngine::new);
     Ok((model?, engine))

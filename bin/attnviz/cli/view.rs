@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 use super::args::{ArrayArgs, ChoiceArgs, ViewArgs};
 use super::batch;
 use super::choice::choose;
-use super::console::{Console, set_threads};
+use super::console::Console;
 use super::html::{page_of_arrays, sheet, store};
 use super::parts::{Chosen, Part, attend};
 use super::pictures::{Named, Shown, Source, Target, arguments, by_words, draw};
 use super::report::{Found, Report};
 use super::session;
+use super::threads;
 
 pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
     prove_writable(&args.out)?;
@@ -58,7 +59,7 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
 }
 
 fn arrays(args: &ViewArgs, console: &Console) -> Result<u8> {
-    set_threads(args.run.threads)?;
+    threads::set(args.run.threads)?;
     let (attention, named, source) = arrays_of(&args.arrays, &args.choice, console)?;
     let engine = TextEngine::new();
     let parts = [Part::only(attention)];

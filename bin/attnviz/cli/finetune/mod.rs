@@ -10,15 +10,16 @@ use attnviz::train::{Bench, Dropout, Gating, Penalty, Plan, Run, Schedule, Shape
 use attnviz::{Error, LoadOptions, Model, Result};
 
 use super::args::{FinetuneArgs, ModelArgs, RunArgs};
-use super::console::{Console, set_threads};
+use super::console::Console;
 use super::session;
+use super::threads;
 use lesson::Lesson;
 use report::Found;
 
 pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
     check(args)?;
     let bench = Bench::claim(&args.out, args.force, args.resume)?;
-    set_threads(args.run.threads)?;
+    threads::set(args.run.threads)?;
     let options = LoadOptions {
         task: session::task(&args.model)?,
         device: session::device(&args.run.device)?,

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use super::side::usage;
 use super::{Asked, target, tell, told, write};
 use crate::cli::args::HtmlArgs;
-use crate::cli::console::{Console, set_threads};
+use crate::cli::console::Console;
 use crate::cli::pictures::{Named, Source};
+use crate::cli::threads;
 use crate::cli::view;
 
 pub fn run(args: &HtmlArgs, named: bool, console: &Console) -> Result<u8> {
-    set_threads(args.run.threads)?;
+    threads::set(args.run.threads)?;
     let (attention, name, source) = view::arrays_of(&args.arrays, &args.choice, console)?;
     let compared = Asked::compared_of(args, attention.head_counts.len())?;
     let mut layers = compared.iter().flat_map(|&(a, b)| [a, b]);

@@ -14,8 +14,9 @@ use attnviz::{Error, Result};
 use serde_json::json;
 
 use super::args::ServeArgs;
-use super::console::{Console, set_threads};
+use super::console::Console;
 use super::session;
+use super::threads;
 use guard::Guard;
 use routes::{Limits, Site};
 use run::{Ask, Server};
@@ -23,7 +24,7 @@ use run::{Ask, Server};
 pub fn run(args: &ServeArgs, console: &Console) -> Result<u8> {
     let asked = SocketAddr::new(args.host, args.port);
     let (listener, address) = bind(asked)?;
-    set_threads(args.run.threads)?;
+    threads::set(args.run.threads)?;
     let mut models = Vec::new();
     for model in args.models()? {
         models.push(session::open_model(&model, &args.run, console)?);

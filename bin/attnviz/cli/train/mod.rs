@@ -15,16 +15,17 @@ use attnviz::train::{
 use attnviz::{LoadOptions, Model, Result, Task};
 
 use super::args::TrainArgs;
-use super::console::{Console, one_line, set_threads};
+use super::console::{Console, one_line};
 use super::finetune::{refuse, shape};
 use super::lines;
+use super::threads;
 use report::Found;
 
 pub fn run(args: &TrainArgs, console: &Console) -> Result<u8> {
     check(args)?;
     let recipe = recipe(args);
     recipe.check()?;
-    set_threads(args.threads)?;
+    threads::set(args.threads)?;
     let text = lines::whole(&args.text)?;
     let bench = Bench::claim(&args.out, args.force, args.resume)?;
     let begun = begin(&recipe, &text, &bench).inspect_err(|_| bench.discard());
