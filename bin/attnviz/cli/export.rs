@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::args::{ChoiceArgs, ExportArgs};
 use super::console::{Console, one_line};
+use super::named::{Named, as_json};
 use super::parts::{Chosen, attend};
-use super::pictures::Named;
 use super::report::many;
 use super::stages::stages;
-use super::{session, view};
+use super::{pages, session};
 
 pub fn run(args: &ExportArgs, console: &Console) -> Result<u8> {
     let target = Target::new(&args.out, args.force)?;
@@ -96,7 +96,7 @@ impl Read {
         let input = self.about.get("input").cloned().unwrap_or_default();
         let named = Named { input, text, notes: Vec::new() };
         let encodings: Vec<&Encoding> = self.texts.iter().collect();
-        let (page, _) = view::page(model, &choice, &named, &parts, &encodings)?;
+        let (page, _) = pages::of_parts(model, &choice, &named, &parts, &encodings)?;
         let generator = format!("attnviz {}", env!("CARGO_PKG_VERSION"));
         Ok(render(&page, &Options { generator, ..Options::default() })?.html)
     }
@@ -141,7 +141,7 @@ fn about_model(model: &Model) -> Map<String, Value> {
 fn about_text(input: &Input, encoding: &Encoding) -> Map<String, Value> {
     let words: Vec<Vec<&str>> = (0..encoding.texts.len()).map(|s| encoding.words(s)).collect();
     let about = json!({
-        "input": view::as_json(input),
+        "input": as_json(input),
         "tokens": encoding.tokens,
         "words": words,
     });

@@ -14,10 +14,10 @@ use serde_json::json;
 
 use super::args::FillArgs;
 use super::console::Console;
-use super::html::store;
+use super::named::{Named, Source};
 use super::parts::{Chosen, Part, attend};
 use super::pictures::{Shown, Target, Written, arguments, by_words, draw};
-use super::{session, view};
+use super::{pages, session};
 use report::Report;
 
 /// Everything that was found out about one text.
@@ -65,19 +65,18 @@ pub fn run(args: &FillArgs, console: &Console) -> Result<u8> {
         notes,
     };
     if args.drawn.any() {
-        let named = view::named(input, &encoding, found.notes.clone());
+        let named = Named::new(input, &encoding, found.notes.clone());
         let part = Part::only(attention(args, &filler, &encoding)?);
         if args.drawn.png {
             found.written = Some(pictures(args, &filler, (&encoding, &part), &named, &engine)?);
         }
         if args.drawn.html {
             found.page = Some(
-                view::page(&model, &args.drawn.choice, &named, &[part], &[&encoding]).and_then(
-                    |(page, source)| {
+                pages::of_parts(&model, &args.drawn.choice, &named, &[part], &[&encoding])
+                    .and_then(|(page, source)| {
                         let place = (args.drawn.out.as_path(), args.drawn.force);
-                        store(&page, place, &args.drawn.choice, (&named.text, &source))
-                    },
-                )?,
+                        pages::store(&page, place, &args.drawn.choice, (&named.text, &source))
+                    })?,
             );
         }
         for warning in engine.warnings() {
@@ -138,7 +137,7 @@ fn pictures(
     args: &FillArgs,
     filler: &Filler<'_>,
     (encoding, part): (&Encoding, &Part),
-    named: &super::pictures::Named,
+    named: &Named,
     engine: &TextEngine,
 ) -> Result<Written> {
     let model = filler.model();
@@ -153,7 +152,7 @@ fn pictures(
         arguments,
     };
     let shown = Shown::new(&args.drawn.choice, part, &words);
-    draw(target, &view::source(model), named, &[shown], engine)
+    draw(target, &Source::of(model), named, &[shown], engine)
 }
 
 /// A mask as the label of a row: numbered where there are several, never merged with another.

@@ -2,7 +2,7 @@
 
 mod ablate;
 mod args;
-mod batch;
+mod arrays;
 mod choice;
 mod console;
 mod convert;
@@ -15,6 +15,8 @@ mod html;
 mod importance;
 mod inspect;
 mod lines;
+mod named;
+mod pages;
 mod parts;
 mod patch;
 mod pictures;

@@ -13,26 +13,10 @@ use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::args::{ChoiceArgs, InputArgs, PictureArgs, RunArgs};
+use super::named::{Named, Source};
 use super::parts::Part;
 pub use plan::Picture;
 use plan::{Job, Planned, nothing, plan};
-
-/// Where the weights come from, for titles and the manifest.
-pub struct Source {
-    pub model: String,
-    pub revision: Option<String>,
-    pub dtype: Option<String>,
-}
-
-/// What one input is called in files and reports.
-pub struct Named {
-    /// As in the manifest: `{"text": …}` and so on.
-    pub input: Value,
-    /// What the folder is named after.
-    pub text: String,
-    /// What to say in the manifest and under the pictures.
-    pub notes: Vec<String>,
-}
 
 /// Where the folder goes and what is in it.
 pub struct Target<'a> {

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
 use super::console::one_line;
-use super::pictures::{Named, Source, Written};
+use super::named::{Named, Source};
+use super::pictures::Written;
 pub use found::Found;
 
 pub const WIDTH: usize = 80;

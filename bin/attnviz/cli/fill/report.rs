@@ -10,8 +10,8 @@ use unicode_width::UnicodeWidthStr;
 use super::Found;
 use crate::cli::args::FillArgs;
 use crate::cli::console::one_line;
+use crate::cli::named::as_json;
 use crate::cli::report::{WIDTH, files, header, listed, many, wrapped};
-use crate::cli::view::as_json;
 
 pub struct Report<'a> {
     pub args: &'a FillArgs,

@@ -9,7 +9,7 @@ use super::start::Begin;
 use super::{Chosen, Sample};
 use crate::cli::args::GenerateArgs;
 use crate::cli::console::{Console, one_line};
-use crate::cli::html::{sheet, store};
+use crate::cli::pages::{sheet, store};
 
 /// A page per sample, in the folder of pictures.
 pub fn write(

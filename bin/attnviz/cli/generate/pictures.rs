@@ -7,9 +7,9 @@ use serde_json::json;
 use super::Sample;
 use super::start::Begin;
 use crate::cli::args::GenerateArgs;
+use crate::cli::named::{Named, Source};
 use crate::cli::parts::{Chosen, Part};
-use crate::cli::pictures::{Named, Shown, Target, Written, by_words, draw, shown_arguments};
-use crate::cli::view::source;
+use crate::cli::pictures::{Shown, Target, Written, by_words, draw, shown_arguments};
 
 /// The attentions of a text, with the words that its tokens make.
 pub struct Attended {
@@ -88,7 +88,7 @@ pub fn pictures(
         picture: &args.drawn.picture,
         arguments,
     };
-    draw(target, &source(model), &named, &shown, engine)
+    draw(target, &Source::of(model), &named, &shown, engine)
 }
 
 /// Pictures need the tokens that only a text has.

@@ -4,7 +4,7 @@ mod arrays;
 mod many;
 mod side;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use attnviz::output::{PageFile, hash8, prove_writable, slug};
 use attnviz::picture::page::{Options, Page, Rendered, Side, render};
@@ -12,13 +12,13 @@ use attnviz::tokens::Input;
 use attnviz::{Error, Model, Result};
 use serde_json::{Value, json};
 
-use super::args::{ChoiceArgs, HtmlArgs, ModelArgs};
+use super::args::{HtmlArgs, ModelArgs};
 use super::console::{Console, one_line};
 use super::lines::Given;
+use super::named::as_json;
 use super::report::many as count;
-use super::{session, view};
-pub use arrays::page as page_of_arrays;
-pub use side::{Asked, sheet};
+use super::session;
+pub use side::Asked;
 
 pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
     let named = check_out(args)?;
@@ -49,13 +49,8 @@ pub fn run(args: &HtmlArgs, console: &Console) -> Result<u8> {
         notes,
         compared_layers: asked.compared,
     };
-    let source = json!([
-        model.report().name,
-        model.report().revision,
-        view::as_json(&input),
-        args.target,
-        about
-    ]);
+    let source =
+        json!([model.report().name, model.report().revision, as_json(&input), args.target, about]);
     let (file, options) = target(args, named, &text, &source)?;
     let written = write(&page, &options, &file)?;
     tell(&told(&page, &written, &file), console);
@@ -68,22 +63,6 @@ fn tell(told: &Told, console: &Console) {
         (_, true) => format!("{}\n", told.path),
         _ => format!("{}\n", told.line),
     });
-}
-
-/// Writes a page that another command has the attentions for, into a folder under the name of its
-/// text; `source` is what makes it the same page again.
-pub fn store(
-    page: &Page,
-    (out, force): (&Path, bool),
-    choice: &ChoiceArgs,
-    (text, source): (&str, &Value),
-) -> Result<PathBuf> {
-    let generator = format!("attnviz {} {}", env!("CARGO_PKG_VERSION"), hash8(&source.to_string()));
-    let file = PageFile::claim(out, &slug(text), &generator, force)?;
-    let (words, no_special) = (choice.words, choice.no_special);
-    let options = Options { words, no_special, generator, ..Options::default() };
-    file.write(&render(page, &options)?.html)?;
-    Ok(file.path().into())
 }
 
 /// Whether `--out` names a file; proves that it can be written before any heavy work.
@@ -131,7 +110,7 @@ fn other(
     let notes = session::token_notes(&encoding);
     notes.iter().for_each(|note| console.note(note));
     let side = Asked::new(args, model)?.side(model, &encoding, behind.as_ref())?;
-    let about = json!([model.report().name, view::as_json(&input)]);
+    let about = json!([model.report().name, as_json(&input)]);
     Ok(Some(Other { side, notes, about }))
 }
 
@@ -206,7 +185,7 @@ fn of_line(args: &HtmlArgs, model: &Model, asked: &Asked, given: &Given) -> Resu
         compared_layers: asked.compared,
         ..Page::new(&text, side)
     };
-    let input = view::as_json(&given.input);
+    let input = as_json(&given.input);
     let source = json!([model.report().name, model.report().revision, input, null, null]);
     let (file, options) = target(args, false, &text, &source)?;
     let written = write(&page, &options, &file)?;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::slice;
 
-use attnviz::picture::page::{Sheet, Side};
+use attnviz::picture::page::Side;
 use attnviz::tokens::{Batch, Encoding};
-use attnviz::{Error, Head, Intervention, Keep, Model, Recorder, Result, Site, Stack, Token};
+use attnviz::{Error, Intervention, Keep, Model, Recorder, Result, Site};
 use candle_core::Tensor;
 
 #[cfg(feature = "serve")]
 use crate::cli::args::ChoiceArgs;
 use crate::cli::args::HtmlArgs;
-use crate::cli::parts::{Chosen, Part};
+use crate::cli::pages::sheet;
+use crate::cli::parts::Chosen;
 
 /// What goes into the page.
 pub struct Asked {
@@ -141,43 +142,4 @@ pub fn usage(flag: &str, want: &str, found: &str) -> Error {
 fn words(encoding: &Encoding) -> Vec<Vec<String>> {
     let of = |sequence| encoding.words(sequence).into_iter().map(str::to_owned).collect();
     (0..encoding.texts.len()).map(of).collect()
-}
-
-/// One attention as a sheet. `words` are those of each text; beside an encoder, the decoder's text
-/// is the second one.
-pub fn sheet(part: Part, words: &[Vec<String>], model: &Model) -> Sheet {
-    let name = match part.stack {
-        None => "self",
-        Some(_) => part.key(),
-    };
-    let stack = part.stack;
-    let mut attention = part.attention;
-    // each of the two texts has an axis of its own, where it is the first
-    let own = |tokens: &mut Vec<Token>| {
-        tokens.iter_mut().for_each(|token| token.sequence = token.sequence.map(|_| 0));
-        words.get(1).cloned().into_iter().collect::<Vec<_>>()
-    };
-    let beside = matches!(stack, Some(Stack::Decoder | Stack::Cross));
-    let query_words = if beside { own(&mut attention.queries) } else { words.to_vec() };
-    let decoder = stack == Some(Stack::Decoder);
-    let key_words = if decoder { own(&mut attention.keys) } else { words.to_vec() };
-    let mut sheet = Sheet::new(name, attention);
-    (sheet.query_words, sheet.key_words) = (query_words, key_words);
-    sheet.pruned = pruned(model, stack.unwrap_or(model.config().stack()));
-    if model.config().global_queries {
-        sheet.terms = "other projection".into();
-    }
-    sheet
-}
-
-fn pruned(model: &Model, stack: Stack) -> Vec<Head> {
-    let config = model.config().of(stack);
-    let left = if stack == Stack::Cross { &config.cross_heads } else { &config.heads };
-    let layers = config.head_counts.iter().zip(left).enumerate();
-    layers
-        .flat_map(|(layer, (&count, left))| {
-            let gone = (0..count).filter(|head| !left.contains(head));
-            gone.map(move |head| Head { layer, head })
-        })
-        .collect()
 }

@@ -7,14 +7,14 @@ use attnviz::tokens::{Encoding, group_by_length};
 use attnviz::{Error, Model, Result};
 use serde_json::{Value, json};
 
-use super::args::ViewArgs;
-use super::console::Console;
-use super::lines::{self, Given, place};
-use super::parts::{Chosen, Part, attend};
-use super::pictures::Source;
-use super::report::{Report, header, many};
-use super::session;
-use super::view::{encoder_alone, named, one, source};
+use super::one::{encoder_alone, one};
+use crate::cli::args::ViewArgs;
+use crate::cli::console::Console;
+use crate::cli::lines::{self, Given, place};
+use crate::cli::named::{Named, Source};
+use crate::cli::parts::{Chosen, Part, attend};
+use crate::cli::report::{Report, header, many};
+use crate::cli::session;
 
 /// An input that can run.
 struct Ready {
@@ -78,7 +78,7 @@ fn draw(
     engine: &TextEngine,
 ) -> Result<Report> {
     let notes = session::token_notes(&ready.encoding);
-    let mut named = named(&ready.given.input, &ready.encoding, notes);
+    let mut named = Named::new(&ready.given.input, &ready.encoding, notes);
     if let Some(spans) = &ready.given.spans {
         named.input["spans"] = json!(spans);
     }
@@ -109,7 +109,7 @@ pub fn run(args: &ViewArgs, console: &Console) -> Result<u8> {
             Err(error) => outcome.failed(line.number, &error),
         }
     }
-    let source = source(&model);
+    let source = Source::of(&model);
     if !console.talk.json && !console.talk.quiet {
         console.result(&header(&source.model, Some(&model)));
     }
