@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use attnviz::output::{Manifest, OutputFolder, prove_writable, slug};
+use attnviz::output::{Manifest, OutputFolder, prove_writable, slug, write_file};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -162,4 +162,49 @@ fn files_are_as_readable_as_any_other() {
     fs::write(dir.path().join("plain"), "").unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode(&folder.join("grid.png")), mode(&dir.path().join("plain")));
+}
+
+/// What a killed process leaves has a lock that nobody holds; what another is at has one that it
+/// holds.
+#[test]
+fn what_a_killed_run_left_goes_with_the_next_write() {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let held = |file: &Path| {
+        let file = fs::File::create(file).unwrap();
+        file.lock().unwrap();
+        file
+    };
+    for folder in
+        [".attnviz-dead", ".attnviz-alive", ".attnviz-born", ".attnviz-other", "elsewhere"]
+    {
+        fs::create_dir(path(folder)).unwrap();
+    }
+    for file in [
+        ".attnviz-dead.tmp",
+        ".attnviz-dead/lock",
+        ".attnviz-dead/model",
+        ".attnviz-other/mine",
+        "elsewhere/lock",
+        ".attnvizrc",
+    ] {
+        fs::write(path(file), "").unwrap();
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(path("elsewhere"), path(".attnviz-link")).unwrap();
+    let _held = [held(&path(".attnviz-alive.tmp")), held(&path(".attnviz-alive/lock"))];
+    write_file(&path("a.txt"), b"new").unwrap();
+    let mut left = listing(dir.path());
+    left.retain(|name| name != ".attnviz-link");
+    let want = [
+        ".attnviz-alive",
+        ".attnviz-alive.tmp",
+        ".attnviz-other",
+        ".attnvizrc",
+        "a.txt",
+        "elsewhere",
+    ];
+    assert_eq!(left, want);
+    assert_eq!(listing(&path("elsewhere")), ["lock"]);
+    assert_eq!(fs::read(path("a.txt")).unwrap(), b"new");
 }

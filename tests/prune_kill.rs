@@ -69,6 +69,16 @@ fn a_new_folder_is_whole_or_not_there() {
         let found = contents(&out);
         assert!(found.as_ref().is_none_or(|found| *found == want), "kill {i}");
     }
+    whole(&path("after"), "L0H0");
+    assert_eq!(hidden(place.path()), [""; 0]);
+}
+
+/// What is there under hidden names.
+fn hidden(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("folder");
+    let names =
+        entries.map(|entry| entry.expect("entry").file_name().into_string().expect("UTF-8"));
+    names.filter(|name| name.starts_with('.')).collect()
 }
 
 #[test]
@@ -97,4 +107,5 @@ fn a_folder_that_is_replaced_is_the_old_or_the_new_one() {
     // a run after all of them goes through, and what others put there is still there
     whole(&out, lists[1]);
     assert_eq!(contents(&out), want[1], "{seen:?}");
+    assert_eq!(hidden(place.path()), [""; 0]);
 }

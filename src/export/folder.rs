@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::hub::{Asset, ModelFiles};
-use crate::output::prove_writable;
+use crate::output::{Aside, prove_writable};
 use crate::tokens::gguf;
 
 const WEIGHTS: &str = "model.safetensors";
@@ -37,7 +37,8 @@ const COMPANIONS: [&str; 17] = [
 /// Writes a checkpoint's folder aside and renames it into place: `config`, what `weights` writes to
 /// the first path that it is given, to be called by the second, and the files of the tokenizer.
 /// Gives the names, the size of the weights and what `weights` gave. Killed at any moment, it leaves
-/// what was there or what was to be there, and at worst a hidden folder beside it.
+/// what was there or what was to be there, and at worst a hidden folder beside it, which the next one
+/// removes.
 pub(crate) fn write_folder<T>(
     files: &ModelFiles,
     out: &Path,
@@ -50,13 +51,13 @@ pub(crate) fn write_folder<T>(
     let place = fs::canonicalize(out).unwrap_or_else(|_| out.to_path_buf());
     let parent = place.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(Error::io(parent, "create it"))?;
-    let aside = tempfile::Builder::new().prefix(".attnviz-").tempdir_in(parent);
-    let aside = aside.map_err(Error::io(out, "create it"))?;
+    let aside = Aside::new(parent).map_err(Error::io(out, "create it"))?;
     // a folder inside, since the outer one is its owner's alone
-    let staged = aside.path().join("model");
+    let staged = aside.join("model");
     fs::create_dir(&staged).map_err(Error::io(out, "create it"))?;
 
     let done = weights(&staged.join(WEIGHTS), &out.join(WEIGHTS))?;
+    aside.open_up(&staged.join(WEIGHTS)).map_err(Error::io(out, "set who may read it"))?;
     let mut names = vec![WEIGHTS.to_owned(), CONFIG.to_owned()];
     let write = |name: &str, bytes: &[u8]| {
         fs::write(staged.join(name), bytes).map_err(Error::io(out.join(name), "write it"))
@@ -68,7 +69,7 @@ pub(crate) fn write_folder<T>(
     }
     let written = fs::metadata(staged.join(WEIGHTS)).map_err(Error::io(out, "read its size"))?;
     match occupied {
-        true => replace(&staged, &place, &names),
+        true => replace(&aside, &staged, &place, &names),
         // an empty folder may be in the way, and only some systems rename over it
         false => fs::rename(&staged, &place).or_else(|_| {
             fs::remove_dir(&place)?;
@@ -109,7 +110,7 @@ fn claim(out: &Path, force: bool) -> Result<bool> {
 /// but for companions of another tokenizer. All happens at once where the system exchanges two
 /// folders; elsewhere there is a moment without the folder, and a mount point is filled file by
 /// file, as is the working folder, which would be gone from under its shell.
-fn replace(staged: &Path, place: &Path, names: &[String]) -> io::Result<()> {
+fn replace(aside: &Aside, staged: &Path, place: &Path, names: &[String]) -> io::Result<()> {
     let working = std::env::current_dir().and_then(fs::canonicalize);
     if working.is_ok_and(|working| working == place) {
         return one_by_one(staged, place, names);
@@ -128,7 +129,8 @@ fn replace(staged: &Path, place: &Path, names: &[String]) -> io::Result<()> {
     if exchange(staged, place).is_ok() {
         return Ok(());
     }
-    let old = staged.with_file_name("old");
+    aside.outlive_a_kill()?;
+    let old = aside.join("old");
     match fs::rename(place, &old) {
         Ok(()) => fs::rename(staged, place).inspect_err(|_| {
             let _ = fs::rename(&old, place);

@@ -13,7 +13,7 @@ use zip::write::SimpleFileOptions;
 
 use super::npy;
 use crate::error::{Error, Result};
-use crate::output::{prove_writable, write_aside};
+use crate::output::{prove_writable, write_aside, write_by_path};
 
 /// Named tensors of one run, in the order of computation.
 #[derive(Debug, Clone, Default)]
@@ -88,25 +88,27 @@ impl Target {
     /// # Errors
     /// [`Error::Io`] when it cannot be written, [`Error::Tensor`] when a tensor cannot be read.
     pub fn write(&self, stages: &Stages) -> Result<()> {
-        write_aside(&self.path, |file| match self.format {
-            FileFormat::Safetensors => self.safetensors(file, stages),
-            FileFormat::Npz => self.npz(file, stages),
-            FileFormat::Json => self.json(file, stages),
-        })
+        match self.format {
+            FileFormat::Safetensors => {
+                write_by_path(&self.path, |aside| self.safetensors(aside, stages))
+            }
+            FileFormat::Npz => write_aside(&self.path, |file| self.npz(file, stages)),
+            FileFormat::Json => write_aside(&self.path, |file| self.json(file, stages)),
+        }
     }
 
     fn failed(&self, why: impl ToString) -> Error {
         Error::Output { path: self.path.clone(), why: why.to_string() }
     }
 
-    fn safetensors(&self, file: &mut NamedTempFile, stages: &Stages) -> Result<()> {
+    fn safetensors(&self, aside: &Path, stages: &Stages) -> Result<()> {
         // one entry: the order of several would change from run to run
         let about = Value::Object(stages.about.clone()).to_string();
         let about = HashMap::from([("attnviz".to_owned(), about)]);
         let plain = stages.tensors.iter().map(|(name, one)| Ok((name.as_str(), plain(one)?.0)));
         let plain = plain.collect::<Result<Vec<_>>>()?;
         let views = plain.iter().map(|(name, tensor)| (*name, tensor));
-        safetensors::serialize_to_file(views, Some(about), file.path()).map_err(|e| self.failed(e))
+        safetensors::serialize_to_file(views, Some(about), aside).map_err(|e| self.failed(e))
     }
 
     fn npz(&self, file: &mut NamedTempFile, stages: &Stages) -> Result<()> {

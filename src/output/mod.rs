@@ -4,6 +4,7 @@
 //! lists; another pair that would get the same name moves to `<slug>-<hash>`; a folder without a
 //! manifest of ours is left alone unless forced. Every file is written aside and renamed.
 
+mod aside;
 mod manifest;
 mod page;
 mod slug;
@@ -12,6 +13,7 @@ use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+pub(crate) use aside::Aside;
 pub use manifest::{Manifest, is_own_name};
 pub use page::PageFile;
 pub use slug::{hash8, slug};
@@ -57,23 +59,34 @@ pub(crate) fn write_aside(
     path: &Path,
     write: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<()>,
 ) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".attnviz-").suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // as any new file: the umask decides, where tempfile would keep it to its owner
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut aside = builder.tempfile_in(folder).map_err(Error::io(path, "create it"))?;
-    let failed = || Error::io(path, "set who may read it");
-    let permissions = aside.as_file().metadata().map_err(failed())?.permissions();
+    aside::sweep(folder_of(path));
+    replace(path, write)
+}
+
+fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<()>,
+) -> Result<()> {
+    let mut aside = aside::file(folder_of(path)).map_err(Error::io(path, "create it"))?;
     write(&mut aside)?;
-    // a writer that goes by the path may have made the file anew
-    std::fs::set_permissions(aside.path(), permissions).map_err(failed())?;
     aside.persist(path).map_err(|e| Error::io(path, "move it into place")(e.error))?;
     Ok(())
+}
+
+/// The same for a writer that goes by a file's path, and may make it anew.
+///
+/// # Errors
+/// [`Error::Io`] when the folder cannot be written.
+pub(crate) fn write_by_path(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let aside = Aside::new(folder_of(path)).map_err(Error::io(path, "create it"))?;
+    let file = aside.join("file");
+    write(&file)?;
+    aside.open_up(&file).map_err(Error::io(path, "set who may read it"))?;
+    std::fs::rename(file, path).map_err(Error::io(path, "move it into place"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A folder that was claimed for one text and model.
@@ -133,7 +146,8 @@ impl OutputFolder {
         if !is_own_name(name) || !self.manifest.files.iter().any(|file| file == name) {
             return Err(Error::Output { path, why: "is not a name of the manifest".into() });
         }
-        write_aside(&path, |file| file.write_all(bytes).map_err(Error::io(&path, "write it")))
+        // the folder was swept when it was claimed
+        replace(&path, |file| file.write_all(bytes).map_err(Error::io(&path, "write it")))
     }
 
     /// Removes what an earlier run left and this one did not write, and completes the manifest.

@@ -9,7 +9,7 @@ use safetensors::SafeTensors;
 use super::run::{Plan, Run, State};
 use crate::error::{Error, Result};
 use crate::model::Trainable;
-use crate::output::write_aside;
+use crate::output::write_by_path;
 
 /// Key of what is not a tensor.
 const ABOUT: &str = "attnviz";
@@ -31,8 +31,8 @@ impl Run {
         let (state, tensors) = self.state()?;
         let about = serde_json::to_string(&state).map_err(|why| failed(why.to_string()))?;
         let about = HashMap::from([(ABOUT.to_owned(), about)]);
-        write_aside(&path, |aside| {
-            safetensors::serialize_to_file(&tensors, Some(about), aside.path())
+        write_by_path(&path, |aside| {
+            safetensors::serialize_to_file(&tensors, Some(about), aside)
                 .map_err(|why| failed(why.to_string()))
         })
     }
