@@ -74,6 +74,21 @@ fn without_a_type_everything_stays_as_it_is() {
     }
 }
 
+/// The weights as well, whose writer keeps files to their owner.
+#[cfg(unix)]
+#[test]
+fn files_are_as_readable_as_any_other() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().expect("folder");
+    let (out, plain) = (folder.path().join("out"), folder.path().join("plain"));
+    fs::write(&plain, "").expect("written");
+    let done = to(&fixture("goldens/bert_mlm"), &out, None).expect("converts");
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode();
+    for name in done.files {
+        assert_eq!(mode(&out.join(&name)), mode(&plain), "{name}");
+    }
+}
+
 /// Decoders keep every byte too, and the file that says where their writing ends goes along.
 #[test]
 fn decoders_stay_as_they_are() {
@@ -113,21 +128,30 @@ fn a_generation_config_comes_before_the_config() {
         let model = open(folder.path(), None).expect("loads");
         let side = model.config().decoder.as_deref().expect("decoder").generation.clone();
         assert_eq!(side, model.config().generation);
-        (side.start, side.first, side.ends, side.suppressed)
+        (side.start, side.first, side.ends, side.forbidden, side.last)
     };
-    assert_eq!(read(), (Some(2), Some(9), vec![2], vec![3]));
+    assert_eq!(read(), (Some(2), Some(9), vec![2], vec![vec![3]], vec![]));
     let file = folder.path().join("generation_config.json");
     fs::write(&file, r#"{"num_beams": 4, "forced_bos_token_id": 7}"#).expect("written");
-    assert_eq!(read(), (Some(2), Some(7), vec![2], vec![]));
+    assert_eq!(read(), (Some(2), Some(7), vec![2], vec![], vec![]));
     let more = json!({
         "decoder_start_token_id": 4,
         "eos_token_id": [5, 6],
-        "bad_words_ids": [[8], [1, 2]],
-        "suppress_tokens": [11],
+        "forced_eos_token_id": 6,
+        "bad_words_ids": [[8], [5], [1, 2], [5, 6]],
+        "suppress_tokens": [11, 5],
     });
     fs::write(&file, more.to_string()).expect("written");
-    assert_eq!(read(), (Some(4), None, vec![5, 6], vec![11, 8]));
-    for (text, word) in [("{", "generation_config.json"), (r#"{"eos_token_id": -1}"#, "-1")] {
+    // an end by itself is no phrase
+    let forbidden = vec![vec![11], vec![5], vec![8], vec![1, 2], vec![5, 6]];
+    assert_eq!(read(), (Some(4), None, vec![5, 6], forbidden, vec![6]));
+    for (text, word) in [
+        ("{", "generation_config.json"),
+        (r#"{"eos_token_id": -1}"#, "-1"),
+        (r#"{"bad_words_ids": [7]}"#, "`bad_words_ids`: expected lists of token ids, found 7"),
+        (r#"{"bad_words_ids": [[1], []]}"#, "found []"),
+        (r#"{"forced_eos_token_id": "end"}"#, "forced_eos_token_id"),
+    ] {
         fs::write(&file, text).expect("written");
         let error = open(folder.path(), None).err().expect("refused");
         assert!(error.exit_code() == 4 && error.to_string().contains(word), "{error}");

@@ -67,7 +67,10 @@ fn first_steps_of_the_goldens() {
 fn read(settings: &Value) -> Sampling {
     let number = |key: &str| settings.get(key).and_then(Value::as_f64);
     let count = |key: &str| settings.get(key).and_then(Value::as_u64).map(|n| n as usize);
-    let ids = settings.get("suppressed").and_then(Value::as_array).into_iter().flatten();
+    let array = |key: &str| settings.get(key).and_then(Value::as_array).into_iter().flatten();
+    let whole = |id: &Value| id.as_u64().expect("an id") as u32;
+    let phrase = |one: &Value| one.as_array().expect("a list").iter().map(whole).collect();
+    let phrases = array("bad_words").map(phrase);
     Sampling {
         temperature: number("temperature").unwrap_or(1.0),
         top_k: count("top_k"),
@@ -75,7 +78,7 @@ fn read(settings: &Value) -> Sampling {
         min_p: number("min_p"),
         repetition_penalty: number("repetition_penalty").unwrap_or(1.0),
         no_repeat_ngram: count("no_repeat_ngram").unwrap_or(0),
-        suppressed: ids.filter_map(Value::as_u64).map(|id| id as u32).collect(),
+        forbidden: array("suppressed").map(|id| vec![whole(id)]).chain(phrases).collect(),
     }
 }
 
@@ -83,7 +86,7 @@ fn read(settings: &Value) -> Sampling {
 fn as_the_logits_processors_of_transformers() {
     let text = std::fs::read(fixture("sampling/expected.json")).expect("fixture");
     let cases: Vec<Value> = serde_json::from_slice(&text).expect("JSON");
-    assert_eq!(cases.len(), 40);
+    assert_eq!(cases.len(), 43);
     for case in cases {
         let list = |key: &str| case[key].as_array().expect("a list").iter();
         let logits: Vec<f32> =
@@ -136,7 +139,7 @@ fn no_token_left_or_no_number_is_refused() {
     };
     assert!(refused(heat(1.0), &[NONE; 3]).ends_with("none among 3"));
     assert!(refused(heat(0.0), &[]).ends_with("none among 0"));
-    let all = Sampling { no_repeat_ngram: 1, suppressed: vec![2], ..heat(1.0) };
+    let all = Sampling { no_repeat_ngram: 1, forbidden: vec![vec![2]], ..heat(1.0) };
     assert!(refused(all, &[0.0; 3]).ends_with("none among 3"));
     assert!(refused(heat(1.0), &[0.0, f32::NAN]).ends_with("NaN for token 1"));
     assert!(refused(heat(0.0), &[f32::INFINITY, 0.0]).ends_with("inf for token 0"));

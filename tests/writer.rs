@@ -8,8 +8,11 @@ use attnviz::decode::{Choice, End, Sampler, Sampling, Start, Until, Writer, Writ
 use attnviz::tokens::Batch;
 use attnviz::{Change, Error, Head, Intervention, Keep, Model, Recorder, Site, Stack};
 use candle_core::Tensor;
-use common::{Golden, numbers, open};
+use common::variant::Variant;
+use common::{Golden, fixture, numbers, open};
 use ndarray::{Array2, s};
+use serde_json::Value;
+use tempfile::TempDir;
 
 const NAMES: [&str; 7] =
     ["bert_lmhead_decoder", "gpt2_lm", "llama_lm", "bart_lm", "marian_mt", "t5_lm", "t5_v11_lm"];
@@ -40,7 +43,7 @@ fn sampling(temperature: f64) -> Sampling {
 }
 
 fn until(tokens: usize) -> Until {
-    Until { tokens, ends: Vec::new(), keep_logits: true }
+    Until { tokens, keep_logits: true, ..Until::default() }
 }
 
 fn write(writer: &mut Writer<'_>, temperature: f64, seed: u64) -> Writing {
@@ -279,5 +282,42 @@ fn interventions_act_at_every_step() {
             let off = off(a, b);
             assert!(off <= CACHED, "{name}: logits off by {off:.1e}");
         }
+    }
+}
+
+/// Forbidden phrases and forced ends that a generation_config.json names, against greedy search of
+/// transformers.
+#[test]
+fn what_a_generation_config_forbids_and_forces() {
+    let text = std::fs::read(fixture("sampling/written.json")).expect("fixture");
+    let cases: Vec<Value> = serde_json::from_slice(&text).expect("JSON");
+    assert_eq!(cases.len(), 16);
+    for case in cases {
+        let list = |key: &str| -> Vec<u32> {
+            let list = case[key].as_array().expect("a list").iter();
+            list.map(|id| id.as_u64().expect("an id") as u32).collect()
+        };
+        let folder = TempDir::new().expect("folder");
+        Variant::of(case["model"].as_str().expect("a name")).write(folder.path());
+        let said = folder.path().join("generation_config.json");
+        std::fs::write(said, case["said"].to_string()).expect("written");
+        let model = open(folder.path(), None).expect("loads");
+        let ids = Array2::from_shape_vec((1, list("ids").len()), list("ids")).expect("row");
+        let mask = Array2::ones(ids.dim());
+        let read = Batch::from_ids(ids, mask);
+        let start = match model.config().decoder {
+            None => Start { source: None, prompt: read },
+            Some(_) => Start::behind(&model, read).expect("a start token"),
+        };
+        let mut writer = Writer::new(&model, start, true, Recorder::new(), &[]).expect("reads");
+        let forbidden = model.config().generation.forbidden.clone();
+        let sampling = Sampling { forbidden, ..Sampling::greedy() };
+        let mut samplers = [Sampler::new(sampling, 0).expect("sampler")];
+        let tokens = case["tokens"].as_u64().expect("a number") as usize;
+        let until = Until { tokens, ..Until::of(&model) };
+        let writing = writer
+            .write(&mut samplers, &until, &mut |_, _| ControlFlow::Continue(()))
+            .expect("writes");
+        assert_eq!(writing.texts[0].ids, list("written"), "{case}");
     }
 }

@@ -50,12 +50,14 @@ impl Task {
 pub struct Generation {
     /// The token that a decoder starts from, where it continues no prompt.
     pub start: Option<u32>,
-    /// The token that is always chosen first.
+    /// The token that is always chosen first behind a start token alone.
     pub first: Option<u32>,
     /// Tokens that end a text.
     pub ends: Vec<u32>,
-    /// Tokens that are never chosen.
-    pub suppressed: Vec<u32>,
+    /// Tokens of which one is chosen last where a text has not ended before.
+    pub last: Vec<u32>,
+    /// Sequences of tokens that are never completed; of one token: tokens that are never chosen.
+    pub forbidden: Vec<Vec<u32>>,
 }
 
 /// Sizes and choices of one model, the same for every family; of its encoder, where it has a

@@ -16,23 +16,20 @@ pub fn penalize_repetition(logits: &mut [f64], so_far: &[u32], penalty: f64) {
     }
 }
 
-/// Takes out every token that would complete a sequence of `n` tokens that is there already.
-pub fn forbid_repeated_ngrams(logits: &mut [f64], so_far: &[u32], n: usize) {
-    let Some(start) = (so_far.len() + 1).checked_sub(n) else { return };
-    let begun = so_far.get(start..).unwrap_or_default(); // n − 1 tokens
-    for window in so_far.windows(n.max(1)) {
-        match window.split_last() {
-            Some((&last, before)) if before == begun => forbid(logits, &[last]),
-            _ => {}
-        }
-    }
-}
-
-/// Takes tokens out.
-pub fn forbid(logits: &mut [f64], ids: &[u32]) {
-    for &id in ids {
-        if let Some(logit) = logits.get_mut(id as usize) {
-            *logit = OUT;
+/// Takes out every token that would complete one of these sequences behind `so_far`; of one token:
+/// the token.
+pub fn forbid_sequences<'a>(
+    logits: &mut [f64],
+    so_far: &[u32],
+    sequences: impl IntoIterator<Item = &'a [u32]>,
+) {
+    for sequence in sequences {
+        let Some((&last, before)) = sequence.split_last() else { continue };
+        if so_far.ends_with(before) {
+            // a prompt may hold tokens that the model reads and cannot write
+            if let Some(logit) = logits.get_mut(last as usize) {
+                *logit = OUT;
+            }
         }
     }
 }

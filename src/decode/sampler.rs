@@ -70,19 +70,33 @@ impl Sampler {
     /// [`Error::Array`] where a logit is not a number or +∞, or no token may be taken.
     pub fn choose(&mut self, logits: &[f32], so_far: &[u32]) -> Result<Choice> {
         let probabilities = self.reported(logits, so_far)?;
+        Ok(self.take(&probabilities))
+    }
+
+    /// Takes one of some tokens, all as likely, whatever else is asked for; `vocabulary` is V.
+    pub(super) fn choose_among(&mut self, ids: &[u32], vocabulary: usize) -> Result<Choice> {
+        let mut logits = vec![f64::NEG_INFINITY; vocabulary];
+        for &id in ids {
+            let logit = logits.get_mut(id as usize);
+            *logit.ok_or_else(|| wrong(format!("no token {id} among {vocabulary}")))? = 0.0;
+        }
+        Ok(self.take(&softmax(&logits)))
+    }
+
+    fn take(&mut self, probabilities: &[f64]) -> Choice {
         let id = match self.sampling.temperature {
-            0.0 => likeliest(&probabilities),
-            _ => self.draw(&probabilities),
+            0.0 => likeliest(probabilities),
+            _ => self.draw(probabilities),
         };
-        let mut alternatives = top(&probabilities, self.alternatives.saturating_add(1));
+        let mut alternatives = top(probabilities, self.alternatives.saturating_add(1));
         alternatives.retain(|(other, _)| *other as usize != id);
         alternatives.truncate(self.alternatives);
-        Ok(Choice {
+        Choice {
             id: id as u32,
             probability: probabilities[id],
-            entropy: entropy(&probabilities),
+            entropy: entropy(probabilities),
             alternatives,
-        })
+        }
     }
 
     /// The distribution `[V]` that tokens are drawn from; at temperature 0 it has all in one place.
@@ -110,11 +124,6 @@ impl Sampler {
 
     /// The logits as far as they depend on the tokens, at least one of them finite.
     fn penalized(&self, logits: &[f32], so_far: &[u32]) -> Result<Vec<f64>> {
-        let wrong = |found: String| Error::Array {
-            what: "logits".into(),
-            want: "numbers, at least one of a token that may be taken".into(),
-            found,
-        };
         if let Some(id) = logits.iter().position(|l| l.is_nan() || *l == f32::INFINITY) {
             return Err(wrong(format!("{} for token {id}", logits[id])));
         }
@@ -124,9 +133,11 @@ impl Sampler {
             filters::penalize_repetition(&mut logits, so_far, sampling.repetition_penalty);
         }
         if sampling.no_repeat_ngram > 0 {
-            filters::forbid_repeated_ngrams(&mut logits, so_far, sampling.no_repeat_ngram);
+            let there = so_far.windows(sampling.no_repeat_ngram);
+            filters::forbid_sequences(&mut logits, so_far, there);
         }
-        filters::forbid(&mut logits, &sampling.suppressed);
+        let forbidden = sampling.forbidden.iter().map(Vec::as_slice);
+        filters::forbid_sequences(&mut logits, so_far, forbidden);
         match largest(&logits).is_finite() {
             true => Ok(logits),
             false => Err(wrong(format!("none among {}", logits.len()))),
@@ -166,6 +177,11 @@ impl Sampler {
         }
         last // also where rounding leaves a little beyond all of them
     }
+}
+
+fn wrong(found: String) -> Error {
+    let want = "numbers, at least one of a token that may be taken";
+    Error::Array { what: "logits".into(), want: want.into(), found }
 }
 
 /// The first of the largest.

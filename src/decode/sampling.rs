@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// What is done to a row of logits before a token is drawn from it, in this order: repetition
-/// penalty, n-grams not to repeat, suppressed tokens, temperature, top-k, top-p, min-p.
+/// penalty, n-grams not to repeat, forbidden sequences, temperature, top-k, top-p, min-p.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sampling {
     /// Divides the logits before the soft-max: below 1 the likely gets likelier, above 1 the
@@ -22,8 +22,8 @@ pub struct Sampling {
     pub repetition_penalty: f64,
     /// No sequence of so many tokens occurs twice; 0 allows all.
     pub no_repeat_ngram: usize,
-    /// Tokens that are never taken.
-    pub suppressed: Vec<u32>,
+    /// Sequences of tokens that are never completed; of one token: tokens that are never taken.
+    pub forbidden: Vec<Vec<u32>>,
 }
 
 impl Default for Sampling {
@@ -36,7 +36,7 @@ impl Default for Sampling {
             min_p: None,
             repetition_penalty: 1.0,
             no_repeat_ngram: 0,
-            suppressed: Vec::new(),
+            forbidden: Vec::new(),
         }
     }
 }

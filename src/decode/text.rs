@@ -1,13 +1,10 @@
 //! A text that was written, and one that is being written.
 
-use std::collections::HashSet;
-use std::ops::ControlFlow;
-
 use ndarray::{Array2, s};
+use std::collections::HashSet;
 
-use super::sampler::{Choice, Sampler};
+use super::sampler::Choice;
 use super::writer::Until;
-use crate::error::Result;
 use crate::tokens::Batch;
 
 /// Why a text ends where it does.
@@ -73,36 +70,29 @@ impl Text {
         Self { ids, mask, first, prompt, choices: Vec::new(), end: None }
     }
 
-    /// Takes a token by its logits, unless the text has ended.
-    pub fn take(
-        &mut self,
-        row: usize,
-        logits: &[f32],
-        sampler: &mut Sampler,
-        until: &Until,
-        each: &mut dyn FnMut(usize, &Choice) -> ControlFlow<()>,
-    ) -> Result<()> {
-        if self.end.is_some() {
-            return Ok(());
-        }
-        let choice = sampler.choose(logits, &self.ids[self.first..])?;
+    /// The tokens so far, without padding.
+    pub fn real(&self) -> &[u32] {
+        &self.ids[self.first..]
+    }
+
+    /// Takes on a token, of which `stop` says whether it is the last.
+    pub fn push(&mut self, choice: Choice, stop: bool, until: &Until) {
         self.ids.push(choice.id);
         self.mask.push(1);
-        if each(row, &choice).is_break() {
+        if stop {
             self.end = Some(End::Stopped);
         }
         if until.ends.contains(&choice.id) {
             self.end = Some(End::Token(choice.id));
         }
         self.choices.push(choice);
-        Ok(())
     }
 
     pub fn finish(self) -> Written {
         Written {
             first: self.first,
             prompt: self.prompt,
-            ids: self.ids[self.first..].to_vec(),
+            ids: self.real().to_vec(),
             choices: self.choices,
             end: self.end.unwrap_or(End::Length),
         }

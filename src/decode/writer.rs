@@ -45,8 +45,18 @@ pub struct Until {
     pub tokens: usize,
     /// Tokens that end a text; they are part of it.
     pub ends: Vec<u32>,
+    /// Tokens of which one is taken last, where a text has not ended before; none: any token.
+    pub last: Vec<u32>,
     /// Whether to keep the logits of every step, `[B, V]` each.
     pub keep_logits: bool,
+}
+
+impl Until {
+    /// No tokens yet, and the ends that a model knows.
+    pub fn of(model: &Model) -> Self {
+        let own = &model.config().generation;
+        Self { ends: own.ends.clone(), last: own.last.clone(), ..Self::default() }
+    }
 }
 
 /// Texts and what was kept while they were written.
@@ -157,19 +167,32 @@ impl<'m> Writer<'m> {
             .map(|(ids, mask)| Text::new(ids.to_vec(), mask.to_vec()))
             .collect();
         let mut kept = Vec::new();
-        let first = self.model.config().generation.first;
+        let first = match self.prompt.ids.ncols() {
+            1 => self.model.config().generation.first.as_slice(),
+            _ => &[],
+        };
         let step = Step {
             model: self.model,
             memory: self.memory.as_ref(),
             interventions: self.interventions,
         };
         for number in 0..until.tokens {
-            let mut rows: Vec<Vec<f32>> = logits.to_vec2()?;
-            if let (0, Some(first)) = (number, first) {
-                rows.iter_mut().for_each(|row| force(row, first));
-            }
+            let rows: Vec<Vec<f32>> = logits.to_vec2()?;
+            let forced = match number {
+                _ if number + 1 == until.tokens && !until.last.is_empty() => &until.last,
+                0 => first,
+                _ => &[][..],
+            };
             for (i, (text, row)) in texts.iter_mut().zip(&rows).enumerate() {
-                text.take(i, row, &mut samplers[i], until, each)?;
+                if text.end.is_some() {
+                    continue;
+                }
+                let choice = match forced {
+                    [] => samplers[i].choose(row, text.real())?,
+                    ids => samplers[i].choose_among(ids, row.len())?,
+                };
+                let stop = each(i, &choice).is_break();
+                text.push(choice, stop, until);
             }
             if until.keep_logits {
                 kept.push(logits);
@@ -242,13 +265,4 @@ fn columns_from(batch: &Batch, first: usize) -> Batch {
     let cut = |a: &Array2<u32>| a.slice(s![.., first..]).to_owned();
     let type_ids = cut(&batch.type_ids);
     Batch { type_ids, ..Batch::from_ids(cut(&batch.ids), cut(&batch.mask)) }
-}
-
-/// Leaves one token to take.
-fn force(row: &mut [f32], id: u32) {
-    for (other, logit) in row.iter_mut().enumerate() {
-        if other != id as usize {
-            *logit = f32::NEG_INFINITY;
-        }
-    }
 }

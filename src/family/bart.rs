@@ -55,7 +55,6 @@ pub(super) const BART: Family = Family {
         "dropout",
         "encoder_layerdrop",
         "extra_pos_embeddings",
-        "forced_eos_token_id", // in place of a last token where a text is cut; here it is cut
         "init_std",
         "is_decoder",
         "normalize_before",

@@ -8,11 +8,13 @@ use crate::error::Result;
 
 /// What a config says.
 pub(super) fn read(fields: &Fields) -> Result<Generation> {
+    let ends = ids(fields, "eos_token_id")?;
     Ok(Generation {
         first: one(fields, "forced_bos_token_id")?,
         start: one(fields, "decoder_start_token_id")?.or(one(fields, "bos_token_id")?),
-        ends: ids(fields, "eos_token_id")?,
-        suppressed: suppressed(fields)?,
+        last: ids(fields, "forced_eos_token_id")?,
+        forbidden: forbidden(fields, &ends)?,
+        ends,
     })
 }
 
@@ -21,9 +23,11 @@ pub(super) fn read(fields: &Fields) -> Result<Generation> {
 /// without which nothing could be written.
 pub(crate) fn over(fields: &Fields, config: &Generation) -> Result<Generation> {
     let own = read(fields)?;
+    let ends = if own.ends.is_empty() { config.ends.clone() } else { own.ends };
     Ok(Generation {
         start: own.start.or(config.start),
-        ends: if own.ends.is_empty() { config.ends.clone() } else { own.ends },
+        forbidden: forbidden(fields, &ends)?,
+        ends,
         ..own
     })
 }
@@ -46,14 +50,21 @@ fn ids(fields: &Fields, key: &str) -> Result<Vec<u32>> {
     }
 }
 
-/// Lists of one id forbid it; longer ones are phrases, which the reference forbids too, but which
-/// no checkpoint of these families is known to bring.
-fn suppressed(fields: &Fields) -> Result<Vec<u32>> {
-    let mut all = ids(fields, "suppress_tokens")?;
-    let words = fields.get("bad_words_ids").and_then(Value::as_array);
-    let single = words.into_iter().flatten().filter_map(Value::as_array);
-    for list in single.filter(|list| list.len() == 1) {
-        all.push(id(fields, "bad_words_ids", &list[0])?);
+/// `suppress_tokens` one by one, and the phrases of `bad_words_ids` but for an end by itself, which
+/// transformers leaves out of them.
+fn forbidden(fields: &Fields, ends: &[u32]) -> Result<Vec<Vec<u32>>> {
+    let key = "bad_words_ids";
+    let suppressed = ids(fields, "suppress_tokens")?.into_iter().map(|id| vec![id]);
+    let mut all: Vec<Vec<u32>> = suppressed.collect();
+    let Some(phrases) = fields.get(key) else { return Ok(all) };
+    let wrong = |found: &Value| fields.wrong(key, "lists of token ids", found.to_string());
+    for phrase in phrases.as_array().ok_or_else(|| wrong(phrases))? {
+        let list = phrase.as_array().filter(|list| !list.is_empty());
+        let list = list.ok_or_else(|| wrong(phrase))?.iter().map(|one| id(fields, key, one));
+        let phrase = list.collect::<Result<Vec<u32>>>()?;
+        if !ends.iter().any(|&end| phrase == [end]) {
+            all.push(phrase);
+        }
     }
     Ok(all)
 }

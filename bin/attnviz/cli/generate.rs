@@ -140,8 +140,8 @@ fn until(args: &GenerateArgs, model: &Model, writer: &Writer<'_>, logits: bool) 
             });
         }
     };
-    let ends = if args.ignore_end { Vec::new() } else { model.config().generation.ends.clone() };
-    Ok(Until { tokens, ends, keep_logits: logits })
+    let own = Until { tokens, keep_logits: logits, ..Until::of(model) };
+    Ok(if args.ignore_end { Until { ends: Vec::new(), last: Vec::new(), ..own } } else { own })
 }
 
 /// A text that is shown as it comes.
@@ -192,7 +192,7 @@ fn sample(
     console: &Console,
 ) -> Result<Sample> {
     let rows = begin.start.prompt.ids.nrows();
-    let sampling = args.sampling(&model.config().generation.suppressed);
+    let sampling = args.sampling(&model.config().generation.forbidden);
     let sampler = |row: usize| Sampler::new(sampling.clone(), seed.wrapping_add(row as u64));
     let mut samplers = (0..rows).map(sampler).collect::<Result<Vec<_>>>()?;
     samplers = samplers.into_iter().map(|one| one.alternatives(args.top)).collect();

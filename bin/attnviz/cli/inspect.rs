@@ -18,15 +18,8 @@ const UNUSABLE: u8 = 4;
 
 pub fn run(args: &InspectArgs, console: &Console) -> Result<u8> {
     let options = LoadOptions { task: session::task(&args.model)?, ..LoadOptions::default() };
-    let asked = ModelArgs {
-        model: args.target.clone().or(args.model.model.clone()),
-        tokenizer: args.model.tokenizer.clone(),
-        config: args.model.config.clone(),
-        subfolder: args.model.subfolder.clone(),
-        revision: args.model.revision.clone(),
-        token: args.model.token.clone(),
-        task: args.model.task.clone(),
-    };
+    let model = args.target.clone().or(args.model.model.clone());
+    let asked = ModelArgs { model, ..args.model.clone() };
     let files = session::files(&asked, console)?;
     let seen = Inspection::of(&files, &options);
     let noted = seen.report.iter().flat_map(|report| &report.notes);
@@ -220,7 +213,7 @@ fn about_writing(rows: &mut Rows, config: &Config, tokenizer: Option<&Tokenizer>
         None => id.to_string(),
     };
     let list = |ids: &[u32]| ids.iter().map(named).collect::<Vec<_>>().join(", ");
-    let Generation { start, first, ends, suppressed, .. } = &side.generation;
+    let Generation { start, first, ends, last, forbidden } = &side.generation;
     if let Some(start) = start {
         rows.add("starts with", named(start));
     }
@@ -230,8 +223,13 @@ fn about_writing(rows: &mut Rows, config: &Config, tokenizer: Option<&Tokenizer>
     if !ends.is_empty() {
         rows.add("ends with", list(ends));
     }
-    if !suppressed.is_empty() {
-        rows.add("never writes", list(suppressed));
+    if !last.is_empty() {
+        rows.add("last token", format!("{}, where a text is cut", list(last)));
+    }
+    if !forbidden.is_empty() {
+        let phrases =
+            forbidden.iter().map(|one| one.iter().map(named).collect::<Vec<_>>().join(" "));
+        rows.add("never writes", phrases.collect::<Vec<_>>().join(", "));
     }
 }
 

@@ -77,11 +77,11 @@ pub struct GenerateArgs {
 
 impl GenerateArgs {
     /// How tokens are drawn.
-    pub fn sampling(&self, suppressed: &[u32]) -> Sampling {
+    pub fn sampling(&self, forbidden: &[Vec<u32>]) -> Sampling {
         Sampling {
             repetition_penalty: self.repetition_penalty,
             no_repeat_ngram: self.no_repeat_ngram,
-            suppressed: suppressed.to_vec(),
+            forbidden: forbidden.to_vec(),
             ..self.sampling.sampling(false)
         }
     }

@@ -24,7 +24,7 @@ pub fn write(folder: &Path, count: u32, seed: u64) -> Result<Vec<String>> {
     let start = Start { source: None, prompt };
     let mut writer = Writer::new(&model, start, true, Recorder::new(), &[])?;
     let tokens = TOKENS.min(writer.room());
-    let until = Until { tokens, ends: generation.ends.clone(), ..Until::default() };
+    let until = Until { tokens, ..Until::of(&model) };
     let mut texts = Vec::new();
     for number in 0..u64::from(count) {
         let sampling = Sampling { temperature: TEMPERATURE, ..Sampling::default() };
