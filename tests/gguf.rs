@@ -1,4 +1,4 @@
-//! Llama-like checkpoints from GGUF files: against the goldens, against the same weights decoded,
+//! Checkpoints of Llama and Qwen2 from GGUF files: against the goldens, against the same weights decoded,
 //! and files that cannot be read.
 
 mod common;
@@ -104,6 +104,37 @@ fn the_config_is_that_of_the_folder() {
         let model = golden_gguf(kind).open().expect("loads");
         assert_eq!(model.config(), folder.config(), "{kind:?}");
     }
+}
+
+/// Its queries, keys and values have biases, and no rows are in pairs.
+#[test]
+fn qwen2_agrees_with_its_golden() {
+    let place = fixture("options/qwen2_no_window");
+    let (golden, folder) = (Golden::at(place.clone()), open(&place, None).expect("loads"));
+    let variant = Variant::at(&place);
+    let model = Gguf::of(&variant, |_| GgmlDType::F32).open().expect("loads");
+    assert_eq!(model.config(), folder.config());
+    assert_eq!((&model.report().notes, &model.report().unused), (&vec![], &vec![]));
+    let batch = golden.batch();
+    let hidden = model.forward(&batch, &mut Recorder::new(), &[]).expect("forward");
+    let logits = model.head(&hidden, &batch).expect("head").logits.expect("logits");
+    let off = worst(&logits, golden.tensor("logits"), Some(1), &batch.mask);
+    assert!(off <= STAGE, "off by {off:.1e}");
+    hold_same("qwen2", &model, &folder);
+    let half = |_: &str| GgmlDType::F16;
+    let want = rounded(&variant, half).open().expect("loads");
+    hold_same("qwen2, F16", &Gguf::of(&variant, half).open().expect("loads"), &want);
+    // a folder of it says qwen2 too
+    let to = TempDir::new().expect("folder");
+    let (from, to) = (to.path().join("model.gguf"), to.path().join("out"));
+    Gguf::of(&variant, half).write(&from);
+    let request =
+        ModelRequest { model: Some(from.display().to_string()), ..ModelRequest::default() };
+    let files = hub::resolve(&request, &HubEnv::from_env(), &()).expect("found");
+    convert(&files, &to, &ConvertOptions::default()).expect("converted");
+    hold_same("qwen2, converted", &open(&to, None).expect("loads"), &want);
+    let (line, code) = Gguf::of(&variant, half).without("qwen2.block_count").refusal();
+    assert!(line.contains("`qwen2.block_count`: expected a whole number") && code == 4, "{line}");
 }
 
 /// What ggml stores in blocks of 32 and 256.
@@ -262,7 +293,7 @@ fn scaled_rotary_positions() {
 fn what_is_not_run_is_refused_by_name() {
     let text = |text: &str| Value::String(text.into());
     let cases = [
-        ("general.architecture", text("qwen2"), "expected an architecture that attnviz runs"),
+        ("general.architecture", text("phi3"), "an architecture that attnviz runs (llama, qwen2)"),
         ("llama.expert_count", Value::U32(8), "`llama.expert_count`: expected 0"),
         ("llama.attention.sliding_window", Value::U32(16), "expected 0 (windows"),
         ("llama.rope.scaling.type", text("yarn"), "`llama.rope.scaling.type`: expected none"),

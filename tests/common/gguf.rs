@@ -53,13 +53,12 @@ fn paired(tensor: &Tensor, head_dim: usize) -> Tensor {
 }
 
 impl Gguf {
-    /// A Llama with its matrices stored as `kind` says for each name in transformers.
+    /// A Llama or Qwen2 with its matrices stored as `kind` says for each name in transformers.
     pub fn of(variant: &Variant, kind: impl Fn(&str) -> GgmlDType) -> Self {
         let config = &variant.config;
         let size = |key: &str| Value::U32(config[key].as_u64().expect("size") as u32);
-        let head_dim = config["head_dim"].as_u64().expect("width") as usize;
-        let mut metadata =
-            vec![("general.architecture".to_string(), Value::String("llama".into()))];
+        let name = config["model_type"].as_str().expect("a family");
+        let mut metadata = vec![("general.architecture".to_string(), Value::String(name.into()))];
         let keys = [
             ("block_count", "num_hidden_layers"),
             ("context_length", "max_position_embeddings"),
@@ -69,23 +68,30 @@ impl Gguf {
             ("attention.head_count_kv", "num_key_value_heads"),
             ("attention.key_length", "head_dim"),
         ];
-        metadata.extend(keys.map(|(there, here)| (format!("llama.{there}"), size(here))));
+        let said = keys.into_iter().filter(|(_, here)| !config[here].is_null());
+        metadata.extend(said.map(|(there, here)| (format!("{name}.{there}"), size(here))));
         let base = &config["rope_parameters"]["rope_theta"];
         for (key, value) in [
-            ("llama.attention.layer_norm_rms_epsilon", &config["rms_norm_eps"]),
-            ("llama.rope.freq_base", base),
+            ("attention.layer_norm_rms_epsilon", &config["rms_norm_eps"]),
+            ("rope.freq_base", base),
         ] {
-            metadata.push((key.into(), Value::F32(value.as_f64().expect("number") as f32)));
+            let value = Value::F32(value.as_f64().expect("number") as f32);
+            metadata.push((format!("{name}.{key}"), value));
         }
         for (key, id) in [("bos", "bos_token_id"), ("eos", "eos_token_id")] {
             metadata.push((format!("tokenizer.ggml.{key}_token_id"), size(id)));
         }
+        let neighbours = name == "llama";
         let mut names: Vec<&String> = variant.tensors.keys().collect();
         names.sort();
         let tensor = |name: &String| {
             let tensor = &variant.tensors[name];
             let turns = name.contains("q_proj") || name.contains("k_proj");
-            let tensor = if turns { paired(tensor, head_dim) } else { tensor.clone() };
+            // only Llama's own converter turns neighbours
+            let tensor = match config["head_dim"].as_u64().filter(|_| turns && neighbours) {
+                Some(head_dim) => paired(tensor, head_dim as usize),
+                None => tensor.clone(),
+            };
             let kind = if tensor.rank() == 1 { GgmlDType::F32 } else { kind(name) };
             (renamed(name), QTensor::quantize(&tensor, kind).expect("quantized"))
         };

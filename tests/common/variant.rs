@@ -18,7 +18,11 @@ pub struct Variant {
 
 impl Variant {
     pub fn of(golden: &str) -> Self {
-        let folder = fixture("goldens").join(golden);
+        Self::at(&fixture("goldens").join(golden))
+    }
+
+    /// One of another folder.
+    pub fn at(folder: &Path) -> Self {
         let path = folder.join("model.safetensors");
         let tensors = candle_core::safetensors::load(path, &Device::Cpu).expect("tensors");
         let config = std::fs::read(folder.join("config.json")).expect("config");

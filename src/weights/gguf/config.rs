@@ -1,4 +1,4 @@
-//! The metadata of a Llama-like model → the `config.json` that transformers would keep beside it.
+//! The metadata of a model like Llama → the `config.json` that transformers would keep beside it.
 
 use std::f64::consts::TAU;
 
@@ -6,6 +6,44 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 use crate::gguf::{self, Header};
+
+/// How llama.cpp writes a family.
+pub(super) struct Architecture {
+    /// Its name, which its keys begin with, there and in transformers.
+    name: &'static str,
+    class: &'static str,
+    /// Whether a rotary position turns neighbours, for which it has put the rows of queries and keys
+    /// in pairs.
+    pub paired: bool,
+    /// Whether the configuration says what has biases.
+    says_biases: bool,
+}
+
+const ARCHITECTURES: [Architecture; 2] = [
+    Architecture { name: "llama", class: "LlamaForCausalLM", paired: true, says_biases: true },
+    Architecture { name: "qwen2", class: "Qwen2ForCausalLM", paired: false, says_biases: false },
+];
+
+impl Architecture {
+    /// The one of a file.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for another one and for a part of a file.
+    pub fn of(header: &Header) -> Result<&'static Self> {
+        let key = "general.architecture";
+        let name = header.text(key)?;
+        let Some(found) = ARCHITECTURES.iter().find(|one| Some(one.name) == name) else {
+            let known = ARCHITECTURES.map(|one| one.name).join(", ");
+            let want = format!("an architecture that attnviz runs ({known})");
+            return Err(header.wrong(key, &want, header.get(key)));
+        };
+        if header.whole("split.count")?.is_some_and(|parts| parts > 1) {
+            let want = "one file: merge the parts with `llama-gguf-split --merge`";
+            return Err(header.wrong("split.count", want, header.get("split.count")));
+        }
+        Ok(found)
+    }
+}
 
 /// What the tensors say of the model.
 pub(super) struct Shape {
@@ -19,8 +57,9 @@ pub(super) struct Shape {
 }
 
 /// Keys that change nothing here, after the architecture's name.
-const IGNORABLE: [&str; 5] = [
+const IGNORABLE: [&str; 6] = [
     "vocab_size",
+    "pooling_type",
     "tensor_data_layout",
     "rope.scaling.original_context_length",
     "rope.scaling.finetuned",
@@ -44,12 +83,13 @@ const NEUTRAL: [(&str, &[f64]); 10] = [
 /// Keys of one architecture, each remembered.
 struct Keys<'a> {
     header: &'a Header,
+    architecture: &'static Architecture,
     asked: Vec<String>,
 }
 
 impl<'a> Keys<'a> {
     fn name(&mut self, key: &str) -> String {
-        let name = format!("llama.{key}");
+        let name = self.whole_name(key);
         self.asked.push(name.clone());
         name
     }
@@ -59,8 +99,12 @@ impl<'a> Keys<'a> {
         self.header.get(&name)
     }
 
+    fn whole_name(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture.name)
+    }
+
     fn wrong(&self, key: &str, want: &str) -> Error {
-        let name = format!("llama.{key}");
+        let name = self.whole_name(key);
         self.header.wrong(&name, want, self.header.get(&name))
     }
 
@@ -91,22 +135,14 @@ impl<'a> Keys<'a> {
 /// The text of a `config.json`, and the width of a head.
 ///
 /// # Errors
-/// [`Error::Config`] for another architecture and for what is not run.
+/// [`Error::Config`] for what is not run.
 pub(super) fn config(
     header: &Header,
+    architecture: &'static Architecture,
     shape: Shape,
     notes: &mut Vec<String>,
 ) -> Result<(Vec<u8>, usize)> {
-    let architecture = "general.architecture";
-    if header.text(architecture)? != Some("llama") {
-        let want = "an architecture that attnviz runs (llama)";
-        return Err(header.wrong(architecture, want, header.get(architecture)));
-    }
-    if header.whole("split.count")?.is_some_and(|parts| parts > 1) {
-        let want = "one file: merge the parts with `llama-gguf-split --merge`";
-        return Err(header.wrong("split.count", want, header.get("split.count")));
-    }
-    let mut keys = Keys { header, asked: Vec::new() };
+    let mut keys = Keys { header, architecture, asked: Vec::new() };
     neutral(&mut keys)?;
     let head_dim = head_dim(&mut keys)?;
     let mut config = sizes(&mut keys, head_dim)?;
@@ -117,15 +153,17 @@ pub(super) fn config(
     let flags = json!({
         "vocab_size": keys.size("vocab_size")?.unwrap_or(words as u64),
         "tie_word_embeddings": shape.tied,
-        "attention_bias": shape.attention_bias,
-        "mlp_bias": shape.mlp_bias,
         "dtype": "float32",
     });
     config.extend(flags.as_object().cloned().unwrap_or_default());
+    if architecture.says_biases {
+        config.insert("attention_bias".into(), json!(shape.attention_bias));
+        config.insert("mlp_bias".into(), json!(shape.mlp_bias));
+    }
     rope(&mut keys, &mut config, head_dim, shape.factors)?;
     ends(header, &mut config)?;
     let known = |key: &str| {
-        let own = key.strip_prefix("llama.");
+        let own = key.strip_prefix(architecture.name).and_then(|rest| rest.strip_prefix('.'));
         own.is_none_or(|own| IGNORABLE.contains(&own)) || keys.asked.iter().any(|one| one == key)
     };
     let unknown = header.keys().filter(|key| !known(key));
@@ -162,7 +200,7 @@ fn head_dim(keys: &mut Keys<'_>) -> Result<u64> {
     let (width, heads) = (keys.needed("embedding_length")?, keys.needed("attention.head_count")?);
     let own = keys.size("attention.key_length")?;
     if own.is_none() && width % heads != 0 {
-        let want = format!("a divisor of llama.embedding_length {width}");
+        let want = format!("a divisor of {} {width}", keys.whole_name("embedding_length"));
         return Err(keys.wrong("attention.head_count", &want));
     }
     let head_dim = own.unwrap_or(width / heads);
@@ -181,14 +219,14 @@ fn sizes(keys: &mut Keys<'_>, head_dim: u64) -> Result<Map<String, Value>> {
     let heads = keys.needed("attention.head_count")?;
     let shared = keys.size("attention.head_count_kv")?.unwrap_or(heads);
     if heads % shared != 0 {
-        let want = format!("a divisor of llama.attention.head_count {heads}");
+        let want = format!("a divisor of {} {heads}", keys.whole_name("attention.head_count"));
         return Err(keys.wrong("attention.head_count_kv", &want));
     }
     let epsilon = "attention.layer_norm_rms_epsilon";
     let eps = keys.number(epsilon)?.filter(|eps| *eps >= 0.0);
     let sizes = json!({
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [keys.architecture.class],
+        "model_type": keys.architecture.name,
         "hidden_size": keys.needed("embedding_length")?,
         "intermediate_size": keys.needed("feed_forward_length")?,
         "num_hidden_layers": keys.needed("block_count")?,

@@ -13,7 +13,7 @@ use super::map::Bytes;
 use crate::error::{Error, Result};
 use crate::gguf::{Header, Place};
 use crate::hub::Asset;
-use config::{Shape, config};
+use config::{Architecture, Shape, config};
 pub(super) use types::name;
 
 /// A factor for each rotary frequency, of models whose positions are scaled.
@@ -40,9 +40,10 @@ pub(super) struct Tensor {
     pub paired: Option<usize>,
 }
 
-/// Reads what a file of a Llama-like model holds.
+/// Reads what a file of a model like Llama holds.
 pub(super) fn read(asset: &Asset, bytes: &Bytes) -> Result<Found> {
     let header = Header::open(asset)?;
+    let architecture = Architecture::of(&header)?;
     let mut tensors = Vec::with_capacity(header.tensors.len());
     for place in &header.tensors {
         let found = tensor(place, header.data, bytes.slice().len());
@@ -58,8 +59,8 @@ pub(super) fn read(asset: &Asset, bytes: &Bytes) -> Result<Found> {
         mlp_bias: has_bias(".ffn_"),
         factors: factors(&mut tensors, asset.path(), bytes)?,
     };
-    let (config, head_dim) = config(&header, about, &mut notes)?;
-    for one in &mut tensors {
+    let (config, head_dim) = config(&header, architecture, about, &mut notes)?;
+    for one in tensors.iter_mut().filter(|_| architecture.paired) {
         pair(one, head_dim).map_err(|why| Error::checkpoint(asset.path(), why))?;
     }
     Ok(Found { tensors, config, notes })

@@ -24,7 +24,7 @@ fn parts(raw: &str) -> Option<(&str, &str, &str)> {
     Some((layer, part, end))
 }
 
-/// The name of a tensor in transformers' Llama; `None` for one that it does not have.
+/// The name of a tensor in transformers' Llama, which Qwen2's are named as; `None` for one that it does not have.
 pub(super) fn transformers(raw: &str) -> Option<String> {
     if let Some((layer, part, end)) = parts(raw) {
         let (_, there) = PARTS.iter().find(|(here, _)| *here == part)?;
