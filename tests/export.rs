@@ -156,6 +156,38 @@ fn ids_come_with_a_mask_or_without() {
     assert!(error.exit_code() == 5 && error.to_string().contains("`input_ids`"), "{error}");
 }
 
+#[test]
+fn whole_numbers_of_every_width() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("x.npy");
+    for (name, bytes) in [
+        ("|i1", &b"\xfe\x07"[..]),
+        ("<i2", b"\xfe\xff\x07\0"),
+        ("<i4", b"\xfe\xff\xff\xff\x07\0\0\0"),
+        ("<i8", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x07\0\0\0\0\0\0\0"),
+        ("|u1", b"\xfe\x07"),
+        ("<u2", b"\xfe\xff\x07\0"),
+        ("<u4", b"\xfe\xff\xff\xff\x07\0\0\0"),
+        ("|b1", b"\x01\0"),
+    ] {
+        let head = format!("{{'descr': '{name}', 'fortran_order': False, 'shape': (2,), }}\n");
+        let length = u16::try_from(head.len()).unwrap().to_le_bytes();
+        let file = [b"\x93NUMPY\x01\x00", &length[..], head.as_bytes(), bytes].concat();
+        fs::write(&path, file).unwrap();
+        let Array::Int(got) = Arrays::open(&path).unwrap().get("").unwrap() else {
+            panic!("{name}: no whole numbers")
+        };
+        let want = match name {
+            "|u1" => [254, 7],
+            "<u2" => [65_534, 7],
+            "<u4" => [4_294_967_294, 7],
+            "|b1" => [1, 0],
+            _ => [-2, 7],
+        };
+        assert_eq!(got.into_raw_vec_and_offset().0, want, "{name}");
+    }
+}
+
 fn stages() -> Stages {
     let cpu = &Device::Cpu;
     let values: Vec<f32> = (0..24).map(|i| i as f32 / 7.0).collect();

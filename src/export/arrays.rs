@@ -21,7 +21,7 @@ const LIMIT: u64 = 4 << 30;
 pub enum Array {
     /// From half, single or double precision.
     Float(ArrayD<f32>),
-    /// From any integer or boolean type.
+    /// From whole numbers of up to 64 bits, those without a sign of up to 32, and booleans.
     Int(ArrayD<i64>),
 }
 
@@ -156,6 +156,9 @@ fn decode(dtype: Dtype, shape: &[usize], fortran: bool, data: &[u8]) -> Result<A
         Dtype::BF16 => float(each(data, |b| bf16::from_le_bytes(b).to_f32())),
         Dtype::F32 => float(each(data, f32::from_le_bytes)),
         Dtype::F64 => float(each(data, |b| f64::from_le_bytes(b) as f32)),
+        Dtype::I8 => int(each(data, |[b]: [u8; 1]| i64::from(b.cast_signed()))),
+        Dtype::I16 => int(each(data, |b| i64::from(i16::from_le_bytes(b)))),
+        Dtype::U16 => int(each(data, |b| i64::from(u16::from_le_bytes(b)))),
         Dtype::I32 => int(each(data, |b| i64::from(i32::from_le_bytes(b)))),
         Dtype::U32 => int(each(data, |b| i64::from(u32::from_le_bytes(b)))),
         Dtype::I64 => int(each(data, i64::from_le_bytes)),

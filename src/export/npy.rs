@@ -46,6 +46,9 @@ fn parse(text: &str) -> Option<Result<Header, String>> {
         Some(("<f2", _)) => Dtype::F16,
         Some(("<f4", _)) => Dtype::F32,
         Some(("<f8", _)) => Dtype::F64,
+        Some(("|i1", _)) => Dtype::I8,
+        Some(("<i2", _)) => Dtype::I16,
+        Some(("<u2", _)) => Dtype::U16,
         Some(("<i4", _)) => Dtype::I32,
         Some(("<u4", _)) => Dtype::U32,
         Some(("<i8", _)) => Dtype::I64,
@@ -53,7 +56,7 @@ fn parse(text: &str) -> Option<Result<Header, String>> {
         Some(("|b1", _)) => Dtype::BOOL,
         Some((other, _)) => {
             return Some(Err(format!(
-                "expected type <f2, <f4, <f8, <i4, <u4, <i8, |u1 or |b1, found {other}"
+                "expected type <f2, <f4, <f8, |i1, <i2, <i4, <i8, |u1, <u2, <u4 or |b1, found {other}"
             )));
         }
         None => return Some(Err("expected numbers, found a record".into())),
