@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::local::{LAYOUTS, check_weights, is_gguf};
+use super::weights::{self, LAYOUTS, is_gguf};
 use super::{Asset, ModelFiles, TokenizerFiles};
 use crate::error::{Error, Result};
 
 /// A file that holds weights, configuration and tokenizer.
 pub(super) fn file(path: &Path, name: &str) -> Result<ModelFiles> {
-    check_weights(path)?;
+    weights::check(path)?;
     let asset = Asset::Disk(path.to_path_buf());
     Ok(ModelFiles {
         name: name.to_owned(),

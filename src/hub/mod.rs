@@ -9,11 +9,12 @@ mod cache;
 mod client;
 mod env;
 mod gguf;
-pub(crate) mod local;
+mod local;
 #[cfg(feature = "hub")]
 mod remote;
 #[cfg(feature = "hub")]
 mod transfer;
+pub(crate) mod weights;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -5,10 +5,11 @@ use std::path::Path;
 use super::cache::{self, Cached};
 use super::client::Client;
 use super::local::{
-    self, ADDED, CONFIG, GENERATION, LAYOUTS, MERGES, PIECES, SIDES, SPECIAL, TOKENIZER,
-    TOKENIZER_CONFIG, VOCAB, VOCAB_JSON, WEIGHTS,
+    self, ADDED, CONFIG, GENERATION, MERGES, PIECES, SIDES, SPECIAL, TOKENIZER, TOKENIZER_CONFIG,
+    VOCAB, VOCAB_JSON,
 };
 use super::transfer::{Transfer, Trouble};
+use super::weights::{LAYOUTS, WEIGHTS, shard_names};
 use super::{HubEnv, ModelFiles, ModelRequest, Progress};
 use crate::error::{Error, Result};
 
@@ -115,7 +116,7 @@ impl<'a> Search<'a> {
             if self.has(commit, index) {
                 let index = self.cached.snapshot(commit).join(&self.folder).join(index);
                 // An index that cannot be read is reported when the files are gathered.
-                let shards = local::shard_names(&index).unwrap_or_default();
+                let shards = shard_names(&index).unwrap_or_default();
                 return shards.into_iter().find(|shard| !self.has(commit, shard));
             }
         }
@@ -187,7 +188,7 @@ impl Download<'_> {
                 found = true;
             } else if want!(index) {
                 let snapshot = self.search.cached.snapshot(commit.as_deref().unwrap_or_default());
-                for shard in local::shard_names(&snapshot.join(&self.search.folder).join(index))? {
+                for shard in shard_names(&snapshot.join(&self.search.folder).join(index))? {
                     if !want!(&shard) {
                         return Err(self.error(format!("{index} names {shard}, which it has not")));
                     }

@@ -4,33 +4,23 @@ use tokenizers::models::bpe::BPE;
 use tokenizers::models::unigram::Unigram;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::{
-    AddedToken, DecoderWrapper, Model, ModelWrapper, NormalizerWrapper, PostProcessorWrapper,
+    AddedToken, DecoderWrapper, Model, NormalizerWrapper, PostProcessorWrapper,
     PreTokenizerWrapper, Tokenizer, TokenizerImpl,
 };
 
 use super::class::{self, Class, Pieces, SPECIAL, Vocabulary};
+use super::ends::around;
 use super::settings::Settings;
+use super::special::Special;
 use super::{byte_level, charsmap, gguf, marian, pieces, wordpiece};
 use crate::error::{Error, Result};
-use crate::hub::local::{LFS_POINTER, is_lfs_pointer};
+use crate::hub::weights::{LFS_POINTER, is_lfs_pointer};
 use crate::hub::{Asset, TokenizerFiles};
 
 pub(super) type Inner = Tokenizer;
 
 type Of<M> =
     TokenizerImpl<M, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
-
-/// Ids with a meaning of their own, where the vocabulary has them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Special {
-    pub unknown: Option<u32>,
-    pub cls: Option<u32>,
-    pub sep: Option<u32>,
-    pub pad: Option<u32>,
-    pub mask: Option<u32>,
-    /// What a piece that continues a word starts with.
-    pub prefix: Option<String>,
-}
 
 pub(super) struct Loaded {
     pub inner: Inner,
@@ -69,7 +59,7 @@ pub(super) fn open(files: &TokenizerFiles) -> Result<Loaded> {
         }
         None => from_vocabulary(files, &mut settings, &mut notes)?,
     };
-    let special = special(&inner, &settings);
+    let special = Special::of(&inner, &settings);
     Ok(Loaded { inner, special, notes, lookup: None, target: None })
 }
 
@@ -197,7 +187,7 @@ fn from_vocabulary(
         }
     };
     add_all(&mut inner, files, asset, settings, extra)?;
-    let ends = class::ends(class, &inner, asset, settings)?;
+    let ends = around(class.ends, &inner, asset, settings)?;
     inner.with_post_processor(Some(ends));
     Ok(inner)
 }
@@ -266,44 +256,4 @@ fn check(inner: &Inner, id: u32, name: &str, asset: &Asset) -> Result<()> {
     let why =
         format!("added token `{name}` should have id {id}, but the vocabulary makes it {found}");
     Err(Error::checkpoint(asset.path(), why))
-}
-
-/// Names to look for where nothing says what a special token is called.
-fn usual(key: &str) -> [&'static str; 2] {
-    match key {
-        "unk_token" => ["[UNK]", "<unk>"],
-        "cls_token" => ["[CLS]", "<s>"],
-        "sep_token" => ["[SEP]", "</s>"],
-        "pad_token" => ["[PAD]", "<pad>"],
-        "mask_token" => ["[MASK]", "<mask>"],
-        _ => ["", ""],
-    }
-}
-
-pub(super) fn special(inner: &Inner, settings: &Settings) -> Special {
-    let id = |key: &str| match settings.name(key) {
-        Some(name) => inner.token_to_id(&name),
-        None if settings.class.is_some() => None,
-        None => usual(key).iter().find_map(|name| inner.token_to_id(name)),
-    };
-    let mut special = Special {
-        unknown: id("unk_token"),
-        cls: id("cls_token"),
-        sep: id("sep_token"),
-        pad: id("pad_token"),
-        mask: id("mask_token"),
-        prefix: None,
-    };
-    match inner.get_model() {
-        ModelWrapper::WordPiece(model) => {
-            special.unknown = model.token_to_id(&model.unk_token);
-            special.prefix = Some(model.continuing_subword_prefix.clone());
-        }
-        ModelWrapper::BPE(model) => {
-            let own = model.unk_token.as_ref().and_then(|name| model.token_to_id(name));
-            special.unknown = own.or(special.unknown);
-        }
-        _ => {}
-    }
-    special
 }

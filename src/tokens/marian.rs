@@ -6,9 +6,11 @@ use std::path::Path;
 use tokenizers::AddedToken;
 
 use super::class::{self, Class, SPECIAL, Vocabulary};
-use super::load::{Inner, Loaded, Special, add, parse};
+use super::ends::around;
+use super::load::{Inner, Loaded, add, parse};
 use super::pieces::{self, CONTROL, Model, UNKNOWN, UNUSED};
 use super::settings::Settings;
+use super::special::Special;
 use super::{Token, own_pieces};
 use crate::error::{Error, Result};
 use crate::hub::{Asset, TokenizerFiles};
@@ -105,7 +107,7 @@ fn side(asset: &Asset, vocab: &Asset, settings: &Settings, class: &Class) -> Res
     let (mut inner, _) = own_pieces::build(&model, &mut Settings::default()).map_err(failed)?;
     let mut lookup = Lookup::read(vocab, settings)?;
     add_all(&mut inner, &mut lookup, settings, vocab)?;
-    let ends = class::ends(class, &inner, vocab, settings)?;
+    let ends = around(class.ends, &inner, vocab, settings)?;
     inner.with_post_processor(Some(ends));
     let id = |key: &str| settings.name(key).and_then(|name| lookup.id(&name));
     let special = Special {

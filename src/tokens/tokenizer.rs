@@ -2,6 +2,7 @@
 
 use super::input::{Input, join, not_blank, place};
 use super::kind::{self, Behaviour, Kind};
+use super::special::Special;
 use super::words;
 use super::{Encoding, Limit, Token, display, gguf, load, marian};
 use crate::error::{Error, Result};
@@ -12,7 +13,7 @@ use crate::hub::TokenizerFiles;
 pub struct Tokenizer {
     pub(super) inner: load::Inner,
     pub(super) kind: Kind,
-    pub(super) special: load::Special,
+    pub(super) special: Special,
     notes: Vec<String>,
     /// Ids by name, where they are not those of `inner`.
     pub(super) lookup: Option<marian::Lookup>,

@@ -5,7 +5,8 @@ use tokenizers::decoders::wordpiece::WordPiece as Decoder;
 use tokenizers::models::wordpiece::WordPiece;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 
-use super::class::{Class, required};
+use super::class::Class;
+use super::ends::required;
 use super::load::{Inner, read as read_asset};
 use super::settings::Settings;
 use crate::error::{Error, Result};

@@ -16,7 +16,7 @@ use super::map::Bytes;
 use super::pickle::{self, Place};
 use super::{File, Weights};
 use crate::error::{Error, Result};
-use crate::hub::local::{LFS_POINTER, is_gguf, is_lfs_pointer, is_pickle};
+use crate::hub::weights::{LFS_POINTER, is_gguf, is_lfs_pointer, is_pickle};
 use crate::hub::{Asset, ModelFiles};
 
 /// One tensor of a file, not yet read.

@@ -14,9 +14,11 @@ use tokenizers::normalizers::replace::Replace;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, Tokenizer};
 
-use super::load::{Inner, Loaded, special};
+use super::ends::around;
+use super::load::{Inner, Loaded};
 use super::pieces::{CONTROL, Model, NORMAL, Normalizer, Piece, Trainer, UNKNOWN, USER_DEFINED};
 use super::settings::Settings;
+use super::special::Special;
 use super::{class, own_pieces};
 use crate::error::{Error, Result};
 use crate::gguf::{Header, Value};
@@ -45,7 +47,7 @@ pub(super) fn open(asset: &Asset) -> Result<Option<Loaded>> {
         }
     };
     let inner = finish(inner, &header, asset, &mut settings)?;
-    let special = special(&inner, &settings);
+    let special = Special::of(&inner, &settings);
     Ok(Some(Loaded { inner, special, notes: Vec::new(), lookup: None, target: None }))
 }
 
@@ -255,7 +257,7 @@ fn finish(
             return Err(header.wrong(&key, "the id of the token to add", None));
         }
     }
-    let ends = class::ends(&class::OWN, &inner, asset, settings)?;
+    let ends = around(class::OWN.ends, &inner, asset, settings)?;
     inner.with_post_processor(Some(ends));
     Ok(inner)
 }
