@@ -3,7 +3,7 @@
 
 use candle_core::{D, Tensor};
 
-use super::kernel::attend::{Relative, Table};
+use super::kernel::relative::{Relative, Table};
 use crate::error::Result;
 
 /// Which row of the tables belongs to a distance i − j.

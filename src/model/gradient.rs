@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, CustomOp1, D, Layout, Result as CandleResult, Shape, Tensor};
 
-use super::kernel::rows;
+use super::kernel::{loss, rows};
 use super::ops::{on_slice, own};
 use crate::error::Result;
 
@@ -62,14 +62,14 @@ pub(crate) fn cross_entropy(x: &Tensor, classes: Vec<u32>) -> Result<Tensor> {
     known(
         x,
         move |x| {
-            let losses = on_slice(x, |x| rows::cross_entropy(x, &classes)).unwrap_or_default();
+            let losses = on_slice(x, |x| loss::cross_entropy(x, &classes)).unwrap_or_default();
             Ok(Tensor::from_vec(losses, classes.len(), x.device())?)
         },
         move |x, losses, gradient| {
             let mut slope = on_slice(x, rows::copied).unwrap_or_default();
             on_slice(losses, |losses| {
                 on_slice(gradient, |gradient| {
-                    rows::cross_entropy_back(&mut slope, &back, losses, gradient);
+                    loss::cross_entropy_back(&mut slope, &back, losses, gradient);
                 })
             });
             Ok(Tensor::from_vec(slope, x.shape(), x.device())?)

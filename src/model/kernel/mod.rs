@@ -3,7 +3,9 @@
 
 pub(crate) mod attend;
 pub(crate) mod back;
+pub(crate) mod loss;
 pub(crate) mod math;
 pub(crate) mod matmul;
+pub(crate) mod relative;
 pub(crate) mod rows;
 pub(crate) mod vector;
