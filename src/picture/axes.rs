@@ -1,6 +1,6 @@
 //! Labels of both axes: which of them are shown, how large, how long.
 
-use crate::picture::layout::Desk;
+use crate::picture::desk::Desk;
 use crate::picture::text::Type;
 use crate::picture::view::View;
 

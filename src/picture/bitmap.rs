@@ -1,21 +1,15 @@
 //! plotters' bitmap back end with shaped text.
 
 use plotters::backend::{BitMapBackend, DrawingBackend};
-use plotters_backend::text_anchor::HPos;
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind, FontStyle,
-    FontTransform,
-};
 
-use crate::picture::draw::Canvas;
-use crate::picture::layout::{Anchor, Block, origin};
+use crate::error::Result;
+use crate::picture::draw::{Canvas, colour};
+use crate::picture::layout::{Area, Block, TextBox, failed, origin};
 use crate::picture::marks::Mark;
-use crate::picture::text::{Label, SHADES, TextEngine, Type};
+use crate::picture::palette::Rgb;
+use crate::picture::text::{Label, SHADES, TextEngine};
 
-type Failure = <BitMapBackend<'static> as DrawingBackend>::ErrorType;
-type Drawn = Result<(), DrawingErrorKind<Failure>>;
-
-/// Forwards to plotters, but draws text by itself.
+/// Leaves shapes to plotters, and draws text by itself.
 pub(super) struct Bitmap<'a> {
     inner: BitMapBackend<'a>,
     engine: &'a TextEngine,
@@ -27,60 +21,57 @@ impl<'a> Bitmap<'a> {
         Self { inner: BitMapBackend::with_buffer(pixels, size), engine }
     }
 
-    fn put(&mut self, label: &Label, colour: BackendColor, (x, y): (i32, i32), up: bool) -> Drawn {
+    fn pixel(&mut self, at: (i32, i32), rgb: Rgb, alpha: f64) -> Result<()> {
+        self.inner.draw_pixel(at, colour(rgb, alpha)).map_err(failed)
+    }
+
+    fn put(&mut self, label: &Label, colour: Rgb, (x, y): (i32, i32), up: bool) -> Result<()> {
         let place = |dx: i32, dy: i32| if up { (x + dy, y - dx) } else { (x + dx, y + dy) };
         let width = label.width.max(1) as usize;
         for (dy, row) in (label.top..).zip(label.shades.chunks(width)) {
-            for (dx, &shade) in (label.left..).zip(row) {
-                if shade > 0 {
-                    let alpha = f64::from(shade) / f64::from(SHADES);
-                    let colour = BackendColor { alpha, rgb: colour.rgb };
-                    self.inner.draw_pixel(place(dx, dy), colour)?;
-                }
+            for (dx, &shade) in (label.left..).zip(row).filter(|(_, shade)| **shade > 0) {
+                self.pixel(place(dx, dy), colour, f64::from(shade) / f64::from(SHADES))?;
             }
         }
         for (dy, row) in (label.top..).zip(label.coloured.chunks(width)) {
             for (dx, &[r, g, b, a]) in (label.left..).zip(row).filter(|(_, pixel)| pixel[3] > 0) {
-                let colour = BackendColor { alpha: f64::from(a) / 255.0, rgb: (r, g, b) };
-                self.inner.draw_pixel(place(dx, dy), colour)?;
+                self.pixel(place(dx, dy), [r, g, b], f64::from(a) / 255.0)?;
             }
         }
         Ok(())
     }
-}
-
-/// What a text style of plotters asks for, in our terms.
-pub(super) fn asked<S: BackendTextStyle>(style: &S) -> (Type, Anchor, bool) {
-    let bold = matches!(style.style(), FontStyle::Bold);
-    let anchor = match style.anchor().h_pos {
-        HPos::Left => Anchor::Start,
-        HPos::Center => Anchor::Middle,
-        HPos::Right => Anchor::End,
-    };
-    let turned = matches!(style.transform(), FontTransform::Rotate270);
-    (Type { size: style.size() as f32, bold }, anchor, turned)
 }
 
 impl Canvas for Bitmap<'_> {
-    fn cells(&mut self, block: &Block) -> Drawn {
+    fn fill(&mut self, area: Area, rgb: Rgb) -> Result<()> {
+        let (from, to) = ((area.left, area.top), (area.right, area.bottom));
+        self.inner.draw_rect(from, to, &colour(rgb, 1.0), true).map_err(failed)
+    }
+
+    fn cells(&mut self, block: &Block) -> Result<()> {
         let (width, height) = (block.area.width(), block.cell().1);
         for (i, strip) in strips(block).enumerate() {
             let at = (block.area.left, block.area.top + i as i32 * height);
-            self.inner.blit_bitmap(at, (width.max(0) as u32, height.max(0) as u32), &strip)?;
+            let size = (width.max(0) as u32, height.max(0) as u32);
+            self.inner.blit_bitmap(at, size, &strip).map_err(failed)?;
         }
         Ok(())
     }
 
-    fn mark(&mut self, mark: &Mark) -> Drawn {
-        let [r, g, b] = mark.colour();
+    fn mark(&mut self, mark: &Mark) -> Result<()> {
         let mut drawn = Ok(());
         mark.cover(|x, y, share| {
-            let colour = BackendColor { alpha: f64::from(share), rgb: (r, g, b) };
             if drawn.is_ok() {
-                drawn = self.inner.draw_pixel((x, y), colour);
+                drawn = self.pixel((x, y), mark.colour(), f64::from(share));
             }
         });
         drawn
+    }
+
+    fn text(&mut self, text: &TextBox) -> Result<()> {
+        let label = self.engine.label(&text.text, text.kind);
+        let at = origin(label.advance, text.kind, text.at, text.anchor, text.turned);
+        self.put(&label, text.colour, at, text.turned)
     }
 }
 
@@ -101,41 +92,4 @@ pub(super) fn strips(block: &Block) -> impl Iterator<Item = Vec<u8>> + '_ {
         }
         strip
     })
-}
-
-impl DrawingBackend for Bitmap<'_> {
-    type ErrorType = Failure;
-
-    fn get_size(&self) -> (u32, u32) {
-        self.inner.get_size()
-    }
-
-    fn ensure_prepared(&mut self) -> Drawn {
-        self.inner.ensure_prepared()
-    }
-
-    fn present(&mut self) -> Drawn {
-        self.inner.present()
-    }
-
-    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
-        self.inner.draw_pixel(at, colour)
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-        fill: bool,
-    ) -> Drawn {
-        self.inner.draw_rect(from, to, style, fill)
-    }
-
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Drawn {
-        let (kind, anchor, turned) = asked(style);
-        let label = self.engine.label(text, kind);
-        let at = origin(label.advance, kind, at, anchor, turned);
-        self.put(&label, style.color(), at, turned)
-    }
 }

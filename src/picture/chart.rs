@@ -1,7 +1,8 @@
 //! Curves with bands, in panels that share their axes.
 
 use crate::error::{Error, Result};
-use crate::picture::layout::{Anchor, Area, Desk, Layout, check_size};
+use crate::picture::desk::Desk;
+use crate::picture::layout::{Anchor, Area, Layout, check_size};
 use crate::picture::marks::{Mark, Place};
 use crate::picture::palette::{Rgb, mix};
 use crate::picture::range::Range;

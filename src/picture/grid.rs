@@ -4,7 +4,8 @@ use ndarray::ArrayView2;
 
 use crate::attention::Attention;
 use crate::error::{Error, Result};
-use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
+use crate::picture::desk::Desk;
+use crate::picture::layout::{Anchor, Area, Block, Layout, check_size};
 use crate::picture::legend::{BEND, Legend, ticks};
 use crate::picture::palette::{LEVELS, Rgb, mix};
 use crate::picture::style::{Ranges, Scale, Style};

@@ -2,7 +2,8 @@
 
 use crate::error::Result;
 use crate::picture::axes::Axes;
-use crate::picture::layout::{Anchor, Area, Block, Desk, Layout, check_size};
+use crate::picture::desk::Desk;
+use crate::picture::layout::{Anchor, Area, Block, Layout, check_size};
 use crate::picture::legend::{Legend, significant, ticks};
 use crate::picture::palette::{LEVELS, Rgb, Span, luminance, mix};
 use crate::picture::style::{Scale, Style};

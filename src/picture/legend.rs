@@ -1,6 +1,7 @@
 //! The colour bar: numbers to colours.
 
-use crate::picture::layout::{Anchor, Area, Block, Desk};
+use crate::picture::desk::Desk;
+use crate::picture::layout::{Anchor, Area, Block};
 use crate::picture::palette::{BELOW, LEVELS, Rgb, Span};
 
 /// What the colour bar says.

@@ -21,6 +21,7 @@
 mod axes;
 mod bitmap;
 mod chart;
+mod desk;
 mod draw;
 mod encode;
 mod grid;
@@ -35,8 +36,6 @@ mod style;
 mod svg;
 mod text;
 mod view;
-
-use plotters::prelude::IntoDrawingArea;
 
 use crate::attention::Attention;
 use crate::error::Result;
@@ -88,14 +87,12 @@ impl Layout {
         match format {
             Format::Png => {
                 let mut pixels = vec![0; size.0 as usize * size.1 as usize * 3];
-                let canvas = bitmap::Bitmap::new(&mut pixels, size, engine);
-                draw::draw(self, &canvas.into_drawing_area()).map_err(layout::failed)?;
+                draw::draw(self, &mut bitmap::Bitmap::new(&mut pixels, size, engine))?;
                 encode::png(&pixels, size, Some(self.dpi))
             }
             Format::Svg => {
                 let (mut shapes, mut extra) = (String::new(), String::new());
-                let canvas = svg::Svg::new(&mut shapes, &mut extra, size, engine);
-                draw::draw(self, &canvas.into_drawing_area()).map_err(layout::failed)?;
+                draw::draw(self, &mut svg::Svg::new(&mut shapes, &mut extra, size, engine))?;
                 Ok(svg::finish(&shapes, &extra, &self.title).into_bytes())
             }
         }

@@ -1,6 +1,6 @@
 //! Axes of charts.
 
-use crate::picture::layout::Desk;
+use crate::picture::desk::Desk;
 
 /// The range of an axis with round numbers on it.
 #[derive(Debug)]

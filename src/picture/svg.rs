@@ -6,21 +6,20 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use plotters::backend::{DrawingBackend, SVGBackend};
-use plotters_backend::{
-    BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingErrorKind,
-};
 
-use crate::picture::bitmap::{asked, strips};
-use crate::picture::draw::{Canvas, FAMILY};
+use crate::error::Result;
+use crate::picture::bitmap::strips;
+use crate::picture::draw::{Canvas, colour};
 use crate::picture::encode::png;
-use crate::picture::layout::{Anchor, Block};
+use crate::picture::layout::{Anchor, Area, Block, TextBox, failed};
 use crate::picture::marks::{Mark, Place};
+use crate::picture::palette::Rgb;
 use crate::picture::text::{TextEngine, display};
 
-type Drawn = Result<(), DrawingErrorKind<std::io::Error>>;
+/// Font family of all text.
+const FAMILY: &str = "DejaVu Sans";
 
-/// Forwards shapes to plotters; collects text and images in `extra`, to be spliced in by
-/// [`finish`].
+/// Leaves shapes to plotters; collects text and images in `extra`, to be spliced in by [`finish`].
 pub(super) struct Svg<'a> {
     inner: SVGBackend<'a>,
     extra: &'a mut String,
@@ -72,28 +71,30 @@ fn escape(text: &str) -> String {
     })
 }
 
-fn hex((r, g, b): (u8, u8, u8)) -> String {
+fn hex([r, g, b]: Rgb) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
 impl Canvas for Svg<'_> {
-    fn cells(&mut self, block: &Block) -> Drawn {
+    fn fill(&mut self, area: Area, rgb: Rgb) -> Result<()> {
+        let (from, to) = ((area.left, area.top), (area.right, area.bottom));
+        self.inner.draw_rect(from, to, &colour(rgb, 1.0), true).map_err(failed)
+    }
+
+    fn cells(&mut self, block: &Block) -> Result<()> {
         let (width, height) = block.cell();
         if block.shapes {
-            for (i, &[r, g, b]) in block.colours.iter().enumerate() {
+            for (i, &rgb) in block.colours.iter().enumerate() {
                 let (row, column) = (i / block.columns, i % block.columns);
                 let (x, y) = (column as i32 * width, row as i32 * height);
-                let from = (block.area.left + x, block.area.top + y);
-                let colour = BackendColor { alpha: 1.0, rgb: (r, g, b) };
-                self.inner.draw_rect(from, (from.0 + width, from.1 + height), &colour, true)?;
+                self.fill(Area::new(block.area.left + x, block.area.top + y, width, height), rgb)?;
             }
             return Ok(());
         }
         // at its full size: not every reader leaves pixels sharp when it enlarges them
         let pixels: Vec<u8> = strips(block).flatten().collect();
         let size = (block.area.width().max(0) as u32, block.area.height().max(0) as u32);
-        let image = png(&pixels, size, None)
-            .map_err(|error| DrawingErrorKind::DrawingError(std::io::Error::other(error)))?;
+        let image = png(&pixels, size, None)?;
         let (x, y) = (block.area.left, block.area.top);
         let (width, height) = (block.area.width(), block.area.height());
         let _ = writeln!(
@@ -107,9 +108,8 @@ impl Canvas for Svg<'_> {
         Ok(())
     }
 
-    fn mark(&mut self, mark: &Mark) -> Drawn {
-        let [r, g, b] = mark.colour();
-        let colour = hex((r, g, b));
+    fn mark(&mut self, mark: &Mark) -> Result<()> {
+        let colour = hex(mark.colour());
         let _ = match mark {
             Mark::Line { points: line, width, dash, .. } => {
                 let dash = dash.map(|dash| format!(" stroke-dasharray=\"{dash:.2}\""));
@@ -130,58 +130,18 @@ impl Canvas for Svg<'_> {
         };
         Ok(())
     }
-}
-
-fn points(places: impl Iterator<Item = Place>) -> String {
-    places.map(|(x, y)| format!("{x:.2},{y:.2}")).collect::<Vec<_>>().join(" ")
-}
-
-impl DrawingBackend for Svg<'_> {
-    type ErrorType = std::io::Error;
-
-    fn get_size(&self) -> (u32, u32) {
-        self.inner.get_size()
-    }
-
-    fn ensure_prepared(&mut self) -> Drawn {
-        self.inner.ensure_prepared()
-    }
-
-    fn present(&mut self) -> Drawn {
-        self.inner.present()
-    }
-
-    fn draw_pixel(&mut self, at: BackendCoord, colour: BackendColor) -> Drawn {
-        self.inner.draw_pixel(at, colour)
-    }
-
-    fn draw_rect<S: BackendStyle>(
-        &mut self,
-        from: BackendCoord,
-        to: BackendCoord,
-        style: &S,
-        fill: bool,
-    ) -> Drawn {
-        self.inner.draw_rect(from, to, style, fill)
-    }
-
-    fn draw_text<S: BackendTextStyle>(
-        &mut self,
-        text: &str,
-        style: &S,
-        (x, y): BackendCoord,
-    ) -> Drawn {
-        let (kind, anchor, turned) = asked(style);
-        let rtl = self.engine.label(text, kind).rtl;
+    fn text(&mut self, text: &TextBox) -> Result<()> {
+        let ((x, y), kind) = (text.at, text.kind);
+        let rtl = self.engine.label(&text.text, kind).rtl;
         // start and end follow the writing direction, the anchor does not
-        let anchor = match (anchor, rtl) {
+        let anchor = match (text.anchor, rtl) {
             (Anchor::Middle, _) => " text-anchor=\"middle\"",
             (Anchor::Start, false) | (Anchor::End, true) => "",
             (Anchor::Start, true) | (Anchor::End, false) => " text-anchor=\"end\"",
         };
         let direction = if rtl { " direction=\"rtl\"" } else { "" };
         let weight = if kind.bold { " font-weight=\"bold\"" } else { "" };
-        let (x, y, turn) = if turned {
+        let (x, y, turn) = if text.turned {
             let x = x + kind.middle();
             (x, y, format!(" transform=\"rotate(-90 {x} {y})\""))
         } else {
@@ -193,9 +153,13 @@ impl DrawingBackend for Svg<'_> {
              font-family=\"{FAMILY}, Verdana, Noto Sans, sans-serif\" font-size=\"{}\"{weight} \
              fill=\"{}\">{}</text>",
             kind.size,
-            hex(style.color().rgb),
-            escape(text)
+            hex(text.colour),
+            escape(&text.text)
         );
         Ok(())
     }
+}
+
+fn points(places: impl Iterator<Item = Place>) -> String {
+    places.map(|(x, y)| format!("{x:.2},{y:.2}")).collect::<Vec<_>>().join(" ")
 }
