@@ -9,7 +9,7 @@ use attnviz::{Model, Site, Task};
 use candle_core::{DType, Device, Tensor};
 use common::variant::{Variant, refusal};
 use common::{Golden, fixture, numbers, open, open_with, record};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn zeros(shape: &[usize], dtype: DType) -> Tensor {
@@ -237,7 +237,6 @@ fn configs_that_cannot_be_honoured_are_refused_by_name() {
         ("hidden_act", json!("mish"), "`hidden_act`: expected one of gelu, gelu_new"),
         ("position_embedding_type", json!("rotary"), "expected one of absolute, relative_key"),
         ("add_cross_attention", json!(true), "`add_cross_attention`: expected false"),
-        ("add_cross_attention", json!(true), "`add_cross_attention`: expected false"),
         ("num_attention_heads", json!(5), "expected a divisor of hidden_size 32, found 5"),
         ("num_attention_heads", json!(0), "expected a whole number above 0, found 0"),
         ("num_hidden_layers", json!(-1), "expected a whole number up to 1048576, found -1"),
@@ -364,6 +363,29 @@ fn configs_of_decoders_that_cannot_be_honoured_are_refused_by_name() {
         assert!(line.contains(want), "{family}, {key} = {value}: {line}");
         assert_eq!(code, 4);
     }
+}
+
+/// Under a root, an ε below 0 makes numbers that are none.
+#[test]
+fn no_family_takes_an_epsilon_below_0() {
+    let keys = ["layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps"];
+    let mut seen = 0;
+    for entry in fs::read_dir(fixture("goldens")).expect("goldens") {
+        let name = entry.expect("entry").file_name().into_string().expect("UTF-8");
+        let Ok(text) = fs::read(fixture("goldens").join(&name).join("config.json")) else {
+            continue;
+        };
+        let config: Value = serde_json::from_slice(&text).expect("JSON");
+        let Some(key) = keys.into_iter().find(|key| config.get(key).is_some()) else { continue };
+        if !fixture("goldens").join(&name).join("model.safetensors").exists() {
+            continue; // sharded, or not here
+        }
+        let (line, code) = Variant::of(&name).set(key, json!(-1e-3)).refusal();
+        assert!(line.contains(&format!("`{key}`: expected a number, 0 or more")), "{name}: {line}");
+        assert_eq!(code, 4, "{name}");
+        seen += 1;
+    }
+    assert!(seen >= 15, "{seen} goldens");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub(super) const ALBERT: Family = Family {
     model_type: "albert",
     prefix: "albert.",
-    modules: &[
+    modules: &[&[
         ("embeddings.word_embeddings", "embeddings.word"),
         ("embeddings.position_embeddings", "embeddings.position"),
         ("embeddings.token_type_embeddings", "embeddings.type"),
@@ -48,7 +48,7 @@ pub(super) const ALBERT: Family = Family {
         ("predictions.decoder", "lm.decoder"),
         ("predictions.bias", "lm.bias"),
         ("classifier", "classifier"),
-    ],
+    ]],
     turned: false,
     buffers: &["embeddings.position_ids", "embeddings.token_type_ids"],
     ignorable: &[

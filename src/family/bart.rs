@@ -10,7 +10,7 @@ use crate::error::Result;
 pub(super) const BART: Family = Family {
     model_type: "bart",
     prefix: "model.",
-    modules: &[
+    modules: &[&[
         ("shared", "embeddings.word"),
         ("encoder.embed_tokens", "encoder.embeddings.word"),
         ("encoder.embed_positions", "encoder.embeddings.position"),
@@ -41,7 +41,7 @@ pub(super) const BART: Family = Family {
         ("decoder.layers.{}.final_layer_norm", "decoder.layers.{}.mlp.norm"),
         ("lm_head", "lm.decoder"),
         ("final_logits_bias", "lm.bias"),
-    ],
+    ]],
     turned: false,
     buffers: &["encoder.version", "decoder.version"],
     // of the older ones the reference reads none

@@ -1,34 +1,41 @@
 //! BERT (Devlin et al. 2019), as `BertModel` and its heads in transformers write it.
 
-use super::Family;
 use super::common::{self, KEYS};
 use super::fields::Fields;
+use super::{Family, Names};
 use crate::config::{Absolute, Config, Heads, Task};
 use crate::error::Result;
+
+/// The encoder, as those that followed call it too.
+pub(super) const BODY: Names = &[
+    ("embeddings.word_embeddings", "embeddings.word"),
+    ("embeddings.position_embeddings", "embeddings.position"),
+    ("embeddings.token_type_embeddings", "embeddings.type"),
+    ("embeddings.LayerNorm", "embeddings.norm"),
+    ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
+    ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
+    ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
+    ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
+    ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
+    ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
+    ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
+    ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
+    ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
+];
 
 pub(super) const BERT: Family = Family {
     model_type: "bert",
     prefix: "bert.",
     modules: &[
-        ("embeddings.word_embeddings", "embeddings.word"),
-        ("embeddings.position_embeddings", "embeddings.position"),
-        ("embeddings.token_type_embeddings", "embeddings.type"),
-        ("embeddings.LayerNorm", "embeddings.norm"),
-        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
-        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
-        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
-        ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
-        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
-        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
-        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
-        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
-        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
-        ("pooler.dense", "pooler"),
-        ("cls.predictions.transform.dense", "lm.transform"),
-        ("cls.predictions.transform.LayerNorm", "lm.norm"),
-        ("cls.predictions.decoder", "lm.decoder"),
-        ("cls.predictions.bias", "lm.bias"),
-        ("classifier", "classifier"),
+        BODY,
+        &[
+            ("pooler.dense", "pooler"),
+            ("cls.predictions.transform.dense", "lm.transform"),
+            ("cls.predictions.transform.LayerNorm", "lm.norm"),
+            ("cls.predictions.decoder", "lm.decoder"),
+            ("cls.predictions.bias", "lm.bias"),
+            ("classifier", "classifier"),
+        ],
     ],
     turned: false,
     buffers: &["embeddings.position_ids", "embeddings.token_type_ids"],

@@ -10,7 +10,7 @@ use crate::error::Result;
 pub(super) const DEBERTA_V2: Family = Family {
     model_type: "deberta-v2",
     prefix: "deberta.",
-    modules: &[
+    modules: &[&[
         ("embeddings.word_embeddings", "embeddings.word"),
         ("embeddings.position_embeddings", "embeddings.position"),
         ("embeddings.token_type_embeddings", "embeddings.type"),
@@ -39,7 +39,7 @@ pub(super) const DEBERTA_V2: Family = Family {
         ("lm_predictions.lm_head.LayerNorm", "lm.norm"),
         ("lm_predictions.lm_head.bias", "lm.bias"),
         ("classifier", "classifier"),
-    ],
+    ]],
     ignorable: &[
         "cls_dropout",
         "conv_dropout",

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub(super) const DISTILBERT: Family = Family {
     model_type: "distilbert",
     prefix: "distilbert.",
-    modules: &[
+    modules: &[&[
         ("embeddings.word_embeddings", "embeddings.word"),
         ("embeddings.position_embeddings", "embeddings.position"),
         ("embeddings.LayerNorm", "embeddings.norm"),
@@ -26,7 +26,7 @@ pub(super) const DISTILBERT: Family = Family {
         ("vocab_projector", "lm.decoder"),
         ("pre_classifier", "sequence.transform"),
         ("classifier", "classifier"),
-    ],
+    ]],
     turned: false,
     buffers: &["embeddings.position_ids"],
     // a sinusoidal table is stored in the file like a learnt one

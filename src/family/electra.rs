@@ -2,6 +2,7 @@
 //! (masked words) or discriminator (replaced words).
 
 use super::Family;
+use super::bert::BODY;
 use super::common::{self, KEYS};
 use super::fields::Fields;
 use super::roberta::ROBERTA;
@@ -12,28 +13,18 @@ pub(super) const ELECTRA: Family = Family {
     model_type: "electra",
     prefix: "electra.",
     modules: &[
-        ("embeddings.word_embeddings", "embeddings.word"),
-        ("embeddings.position_embeddings", "embeddings.position"),
-        ("embeddings.token_type_embeddings", "embeddings.type"),
-        ("embeddings.LayerNorm", "embeddings.norm"),
-        ("embeddings_project", "embeddings.projection"),
-        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
-        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
-        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
-        ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
-        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
-        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
-        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
-        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
-        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
-        ("generator_predictions.dense", "lm.transform"),
-        ("generator_predictions.LayerNorm", "lm.norm"),
-        ("generator_lm_head", "lm.decoder"),
-        ("discriminator_predictions.dense", "replaced.transform"),
-        ("discriminator_predictions.dense_prediction", "replaced.output"),
-        ("classifier.dense", "sequence.transform"),
-        ("classifier.out_proj", "classifier"),
-        ("classifier", "classifier"),
+        BODY,
+        &[
+            ("embeddings_project", "embeddings.projection"),
+            ("generator_predictions.dense", "lm.transform"),
+            ("generator_predictions.LayerNorm", "lm.norm"),
+            ("generator_lm_head", "lm.decoder"),
+            ("discriminator_predictions.dense", "replaced.transform"),
+            ("discriminator_predictions.dense_prediction", "replaced.output"),
+            ("classifier.dense", "sequence.transform"),
+            ("classifier.out_proj", "classifier"),
+            ("classifier", "classifier"),
+        ],
     ],
     ignorable: &[
         "summary_activation",

@@ -79,7 +79,7 @@ impl Fields {
         }
     }
 
-    /// A config without a file, for checkpoints that bring none.
+    /// The file that it is read from.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -9,7 +9,7 @@ use crate::error::Result;
 pub(super) const GPT2: Family = Family {
     model_type: "gpt2",
     prefix: "transformer.",
-    modules: &[
+    modules: &[&[
         ("wte", "embeddings.word"),
         ("wpe", "embeddings.position"),
         ("h.{}.ln_1", "layers.{}.attention.norm"),
@@ -20,7 +20,7 @@ pub(super) const GPT2: Family = Family {
         ("h.{}.mlp.c_proj", "layers.{}.mlp.down"),
         ("ln_f", "final.norm"),
         ("lm_head", "lm.decoder"),
-    ],
+    ]],
     turned: true,
     buffers: &["attn.bias", "attn.masked_bias"], // the causal mask
     ignorable: &[

@@ -13,7 +13,7 @@ use crate::error::Result;
 pub(super) const LLAMA: Family = Family {
     model_type: "llama",
     prefix: "model.",
-    modules: &[
+    modules: &[&[
         ("embed_tokens", "embeddings.word"),
         ("layers.{}.input_layernorm", "layers.{}.attention.norm"),
         ("layers.{}.self_attn.q_proj", "layers.{}.attention.query"),
@@ -26,7 +26,7 @@ pub(super) const LLAMA: Family = Family {
         ("layers.{}.mlp.down_proj", "layers.{}.mlp.down"),
         ("norm", "final.norm"),
         ("lm_head", "lm.decoder"),
-    ],
+    ]],
     turned: false,
     buffers: &["rotary_emb.inv_freq"],
     // biases are there or not in the file, and are taken from it

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::Family;
+use super::bert::BODY;
 use super::common::{self, KEYS};
 use super::fields::Fields;
-use super::roberta::ROBERTA;
+use super::roberta::{HEADS, ROBERTA};
 use crate::config::{Absolute, Config, Task};
 use crate::error::Result;
 
@@ -13,29 +14,13 @@ pub(super) const LONGFORMER: Family = Family {
     model_type: "longformer",
     prefix: "longformer.",
     modules: &[
-        ("embeddings.word_embeddings", "embeddings.word"),
-        ("embeddings.position_embeddings", "embeddings.position"),
-        ("embeddings.token_type_embeddings", "embeddings.type"),
-        ("embeddings.LayerNorm", "embeddings.norm"),
-        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
-        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
-        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
-        ("encoder.layer.{}.attention.self.query_global", "layers.{}.attention.query_global"),
-        ("encoder.layer.{}.attention.self.key_global", "layers.{}.attention.key_global"),
-        ("encoder.layer.{}.attention.self.value_global", "layers.{}.attention.value_global"),
-        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
-        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
-        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
-        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
-        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
-        ("pooler.dense", "pooler"),
-        ("lm_head.dense", "lm.transform"),
-        ("lm_head.layer_norm", "lm.norm"),
-        ("lm_head.decoder", "lm.decoder"),
-        ("lm_head.bias", "lm.bias"),
-        ("classifier.dense", "sequence.transform"),
-        ("classifier.out_proj", "classifier"),
-        ("classifier", "classifier"),
+        BODY,
+        HEADS,
+        &[
+            ("encoder.layer.{}.attention.self.query_global", "layers.{}.attention.query_global"),
+            ("encoder.layer.{}.attention.self.key_global", "layers.{}.attention.key_global"),
+            ("encoder.layer.{}.attention.self.value_global", "layers.{}.attention.value_global"),
+        ],
     ],
     ignorable: &["attention_mode", "ignore_attention_mask", "onnx_export"],
     classes: &[
@@ -56,7 +41,7 @@ fn read(fields: &Fields) -> Result<Config> {
         pad_token_id,
         max_positions: common::after_pad(fields, pad_token_id)?,
         type_vocab_size: fields.count("type_vocab_size")?.unwrap_or(2),
-        norm_eps: fields.number("layer_norm_eps")?.unwrap_or(1e-12),
+        norm_eps: fields.epsilon("layer_norm_eps")?.unwrap_or(1e-12),
         absolute: Absolute::AfterPad { pad: pad_token_id },
         windows: windows(fields, base.layers())?,
         global_queries: true,

@@ -26,14 +26,17 @@ use crate::config::{Config, Task};
 use crate::error::{Error, Result};
 use fields::Fields;
 
+/// Modules by their name in a file and here; `{}` stands for the layer.
+type Names = &'static [(&'static str, &'static str)];
+
 /// One family: how it spells its config and its tensors.
 pub(crate) struct Family {
     /// As `model_type` names it.
     pub model_type: &'static str,
     /// Prefix of the encoder's tensors where the file holds a task's head too, such as `bert.`.
     pub prefix: &'static str,
-    /// Modules by their name in the file and here; `{}` stands for the layer.
-    pub modules: &'static [(&'static str, &'static str)],
+    /// Its modules, in one table or several.
+    pub modules: &'static [Names],
     /// Whether linear maps of layers are stored as [in, out] (GPT-2's `Conv1D`).
     pub turned: bool,
     /// Tensors that may be left out of account, by the end of their name: buffers, not weights.
@@ -108,11 +111,15 @@ pub(crate) fn infer<'a>(
 }
 
 impl Family {
+    fn modules(&self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        self.modules.iter().copied().flatten()
+    }
+
     /// The name used here for a tensor of the file; `None` for one that the family does not have.
     pub fn canonical(&self, raw: &str) -> Option<String> {
         let name = raw.strip_prefix(self.prefix).unwrap_or(raw);
         // `cls.predictions.bias` is a parameter of a module that has modules of its own
-        if let Some((_, here)) = self.modules.iter().find(|(file, _)| *file == name) {
+        if let Some((_, here)) = self.modules().find(|(file, _)| *file == name) {
             return Some(here.to_string());
         }
         let (module, parameter) = name.rsplit_once('.')?;
@@ -132,7 +139,7 @@ impl Family {
             };
             Some(format!("{module}.{parameter}"))
         };
-        self.modules.iter().find_map(place)
+        self.modules().find_map(place)
     }
 
     /// The name in a file, without the encoder's prefix unless it is one of the encoder's, of a tensor
@@ -147,7 +154,7 @@ impl Family {
             }
         };
         // RoBERTa's `classifier` is a module of several where it is one of texts
-        let file = self.modules.iter().filter_map(named).max_by_key(String::len)?;
+        let file = self.modules().filter_map(named).max_by_key(String::len)?;
         let head = ["classifier", "sequence.transform", "lm.", "replaced."];
         let of_head = head.iter().any(|head| module.starts_with(head));
         let prefix = if of_head { "" } else { self.prefix };

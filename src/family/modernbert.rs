@@ -15,7 +15,7 @@ use crate::error::Result;
 pub(super) const MODERNBERT: Family = Family {
     model_type: "modernbert",
     prefix: "model.",
-    modules: &[
+    modules: &[&[
         ("embeddings.tok_embeddings", "embeddings.word"),
         ("embeddings.norm", "embeddings.norm"),
         ("layers.{}.attn_norm", "layers.{}.attention.norm"),
@@ -29,7 +29,7 @@ pub(super) const MODERNBERT: Family = Family {
         ("head.norm", "lm.norm"),
         ("decoder", "lm.decoder"),
         ("classifier", "classifier"),
-    ],
+    ]],
     // biases are there or not in the file, and are taken from it
     ignorable: &[
         "attention_bias",

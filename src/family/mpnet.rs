@@ -4,7 +4,7 @@
 use super::Family;
 use super::common::{self, KEYS};
 use super::fields::Fields;
-use super::roberta::ROBERTA;
+use super::roberta::{HEADS, ROBERTA};
 use crate::config::{Absolute, Config, Distances, Task};
 use crate::error::Result;
 
@@ -12,26 +12,21 @@ pub(super) const MPNET: Family = Family {
     model_type: "mpnet",
     prefix: "mpnet.",
     modules: &[
-        ("embeddings.word_embeddings", "embeddings.word"),
-        ("embeddings.position_embeddings", "embeddings.position"),
-        ("embeddings.LayerNorm", "embeddings.norm"),
-        ("encoder.relative_attention_bias", "distance"),
-        ("encoder.layer.{}.attention.attn.q", "layers.{}.attention.query"),
-        ("encoder.layer.{}.attention.attn.k", "layers.{}.attention.key"),
-        ("encoder.layer.{}.attention.attn.v", "layers.{}.attention.value"),
-        ("encoder.layer.{}.attention.attn.o", "layers.{}.attention.output"),
-        ("encoder.layer.{}.attention.LayerNorm", "layers.{}.attention.norm"),
-        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
-        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
-        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
-        ("pooler.dense", "pooler"),
-        ("lm_head.dense", "lm.transform"),
-        ("lm_head.layer_norm", "lm.norm"),
-        ("lm_head.decoder", "lm.decoder"),
-        ("lm_head.bias", "lm.bias"),
-        ("classifier.dense", "sequence.transform"),
-        ("classifier.out_proj", "classifier"),
-        ("classifier", "classifier"),
+        HEADS,
+        &[
+            ("embeddings.word_embeddings", "embeddings.word"),
+            ("embeddings.position_embeddings", "embeddings.position"),
+            ("embeddings.LayerNorm", "embeddings.norm"),
+            ("encoder.relative_attention_bias", "distance"),
+            ("encoder.layer.{}.attention.attn.q", "layers.{}.attention.query"),
+            ("encoder.layer.{}.attention.attn.k", "layers.{}.attention.key"),
+            ("encoder.layer.{}.attention.attn.v", "layers.{}.attention.value"),
+            ("encoder.layer.{}.attention.attn.o", "layers.{}.attention.output"),
+            ("encoder.layer.{}.attention.LayerNorm", "layers.{}.attention.norm"),
+            ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
+            ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
+            ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
+        ],
     ],
     classes: &[
         ("MPNetModel", Task::Encoder),

@@ -1,38 +1,29 @@
 //! RoBERTa (Liu et al. 2019) and those that only retrained it: XLM-RoBERTa (Conneau et al. 2020) and
 //! CamemBERT (Martin et al. 2020).
 
-use super::Family;
+use super::bert::BODY;
 use super::common::{self, KEYS};
 use super::fields::Fields;
+use super::{Family, Names};
 use crate::config::{Absolute, Config, Task};
 use crate::error::Result;
+
+/// What is on top, as those that followed call it too.
+pub(super) const HEADS: Names = &[
+    ("pooler.dense", "pooler"),
+    ("lm_head.dense", "lm.transform"),
+    ("lm_head.layer_norm", "lm.norm"),
+    ("lm_head.decoder", "lm.decoder"),
+    ("lm_head.bias", "lm.bias"),
+    ("classifier.dense", "sequence.transform"),
+    ("classifier.out_proj", "classifier"),
+    ("classifier", "classifier"),
+];
 
 pub(super) const ROBERTA: Family = Family {
     model_type: "roberta",
     prefix: "roberta.",
-    modules: &[
-        ("embeddings.word_embeddings", "embeddings.word"),
-        ("embeddings.position_embeddings", "embeddings.position"),
-        ("embeddings.token_type_embeddings", "embeddings.type"),
-        ("embeddings.LayerNorm", "embeddings.norm"),
-        ("encoder.layer.{}.attention.self.query", "layers.{}.attention.query"),
-        ("encoder.layer.{}.attention.self.key", "layers.{}.attention.key"),
-        ("encoder.layer.{}.attention.self.value", "layers.{}.attention.value"),
-        ("encoder.layer.{}.attention.self.distance_embedding", "layers.{}.attention.distance"),
-        ("encoder.layer.{}.attention.output.dense", "layers.{}.attention.output"),
-        ("encoder.layer.{}.attention.output.LayerNorm", "layers.{}.attention.norm"),
-        ("encoder.layer.{}.intermediate.dense", "layers.{}.mlp.up"),
-        ("encoder.layer.{}.output.dense", "layers.{}.mlp.down"),
-        ("encoder.layer.{}.output.LayerNorm", "layers.{}.mlp.norm"),
-        ("pooler.dense", "pooler"),
-        ("lm_head.dense", "lm.transform"),
-        ("lm_head.layer_norm", "lm.norm"),
-        ("lm_head.decoder", "lm.decoder"),
-        ("lm_head.bias", "lm.bias"),
-        ("classifier.dense", "sequence.transform"),
-        ("classifier.out_proj", "classifier"),
-        ("classifier", "classifier"),
-    ],
+    modules: &[BODY, HEADS],
     turned: false,
     buffers: &["embeddings.position_ids", "embeddings.token_type_ids"],
     ignorable: &[],

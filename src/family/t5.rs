@@ -10,7 +10,7 @@ use crate::error::Result;
 pub(super) const T5: Family = Family {
     model_type: "t5",
     prefix: "",
-    modules: &[
+    modules: &[&[
         ("shared", "embeddings.word"),
         ("encoder.embed_tokens", "encoder.embeddings.word"),
         ("encoder.block.0.layer.0.SelfAttention.relative_attention_bias", "encoder.distance"),
@@ -44,7 +44,7 @@ pub(super) const T5: Family = Family {
         ("decoder.block.{}.layer.2.layer_norm", "decoder.layers.{}.mlp.norm"),
         ("decoder.final_layer_norm", "decoder.final.norm"),
         ("lm_head", "lm.decoder"),
-    ],
+    ]],
     turned: false,
     // older checkpoints hold a bias that no layer adds
     buffers: &["EncDecAttention.relative_attention_bias.weight"],
