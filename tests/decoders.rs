@@ -6,19 +6,9 @@ use attnviz::model::{Cache, Memory};
 use attnviz::tokens::Batch;
 use attnviz::{Keep, Model, Recorder, Result, Site, Stack, Trace};
 use candle_core::{D, Tensor};
+use common::stages::{ATTENTION, CACHE, HIDDEN, Kept, OUTPUTS, bound, goldens, hold};
 use common::{Golden, numbers, open, worst};
 use ndarray::{Array2, Axis, concatenate, s};
-
-/// Attention, absolute.
-const ATTENTION: f32 = 1e-5;
-/// Other stages, relative to max(1, |ref|), unless three times the distance that `info.json`
-/// states is larger: the reference itself is no closer to the true value.
-const STAGE: f32 = 1e-5;
-
-fn bound(golden: &Golden, key: &str) -> f32 {
-    let stated = golden.info.get(key).and_then(|v| v.as_f64()).expect("stated") as f32;
-    STAGE.max(3.0 * stated)
-}
 
 fn recorder() -> Recorder {
     let sites =
@@ -28,29 +18,6 @@ fn recorder() -> Recorder {
 
 fn kept(trace: &Trace, stack: Stack, layer: usize, site: Site) -> &Tensor {
     &trace.get(stack, layer, site).expect("kept").tensor
-}
-
-/// A stack's attentions and hidden states under the golden's names that begin with `prefix`.
-fn hold_stack(
-    golden: &Golden,
-    prefix: &str,
-    (trace, stack, layers): (&Trace, Stack, usize),
-    (last, mask): (&Tensor, &Array2<u32>),
-) {
-    let hold = |stage: String, got: &Tensor, axis, bound: f32| {
-        let off = worst(got, golden.tensor(&stage), Some(axis), mask);
-        assert!(off <= bound, "{}, {stage}: off by {off:.1e}", golden.folder.display());
-    };
-    let hidden = bound(golden, "f32_vs_f64_hidden_states");
-    let embedded = kept(trace, stack, 0, Site::Embedding);
-    hold(format!("{prefix}hidden_states.0"), embedded, 1, hidden);
-    for layer in 0..layers {
-        let probs = kept(trace, stack, layer, Site::Probs);
-        hold(format!("{prefix}attentions.{layer}"), probs, 2, ATTENTION);
-        let residual = kept(trace, stack, layer, Site::Residual);
-        let got = if layer + 1 == layers { last } else { residual };
-        hold(format!("{prefix}hidden_states.{}", layer + 1), got, 1, hidden);
-    }
 }
 
 fn logits(model: &Model, hidden: &Tensor, batch: &Batch) -> Tensor {
@@ -75,12 +42,15 @@ fn check_decoder(golden: &Golden, model: &Model) {
     let batch = golden.batch();
     let mut recorder = recorder();
     let hidden = model.forward(&batch, &mut recorder, &[]).expect("forward");
-    let trace = recorder.into_trace().expect("trace");
-    let place = (&trace, Stack::Decoder, model.config().layers());
-    hold_stack(golden, "", place, (&hidden, &batch.mask));
-    let logits = logits(model, &hidden, &batch);
-    let off = worst(&logits, golden.tensor("logits"), Some(1), &batch.mask);
-    assert!(off <= bound(golden, "f32_vs_f64_outputs"), "logits: off by {off:.1e}");
+    let (trace, layers) = (recorder.into_trace().expect("trace"), model.config().layers());
+    let kept = Kept { trace: &trace, stack: Stack::Decoder, layers, mask: &batch.mask };
+    kept.hold_hidden_states(golden, "hidden_states", &hidden);
+    kept.hold_attentions(golden, "attentions");
+    hold_logits(golden, &logits(model, &hidden, &batch), &batch);
+}
+
+fn hold_logits(golden: &Golden, logits: &Tensor, batch: &Batch) {
+    hold(golden, "logits", logits, (Some(1), &batch.mask), bound(golden, OUTPUTS));
 }
 
 fn check_encoder_decoder(golden: &Golden, model: &Model) {
@@ -91,23 +61,17 @@ fn check_encoder_decoder(golden: &Golden, model: &Model) {
     let memory = model.encode(&source, &mut recorder, &[]).expect("encodes");
     let hidden = model.decode(&target, Some(&memory), None, &mut recorder, &[]).expect("decodes");
     let trace = recorder.into_trace().expect("trace");
-    let encoder = (&trace, Stack::Encoder, config.layers());
-    hold_stack(golden, "encoder_", encoder, (&memory.hidden, &source.mask));
-    let layers = config.of(Stack::Decoder).layers();
-    let decoder = (&trace, Stack::Decoder, layers);
-    hold_stack(golden, "decoder_", decoder, (&hidden, &target.mask));
-    for layer in 0..layers {
-        let probs = kept(&trace, Stack::Cross, layer, Site::Probs);
-        let want = golden.tensor(&format!("cross_attentions.{layer}"));
-        let off = worst(probs, want, Some(2), &target.mask);
-        assert!(off <= ATTENTION, "cross_attentions.{layer}: off by {off:.1e}");
-    }
-    let last = golden.tensor("encoder_last_hidden_state");
-    let off = worst(&memory.hidden, last, Some(1), &source.mask);
-    assert!(off <= bound(golden, "f32_vs_f64_hidden_states"), "encoder: off by {off:.1e}");
-    let logits = logits(model, &hidden, &target);
-    let off = worst(&logits, golden.tensor("logits"), Some(1), &target.mask);
-    assert!(off <= bound(golden, "f32_vs_f64_outputs"), "logits: off by {off:.1e}");
+    let of = |stack, mask| Kept { trace: &trace, stack, layers: config.of(stack).layers(), mask };
+    let encoder = of(Stack::Encoder, &source.mask);
+    encoder.hold_hidden_states(golden, "encoder_hidden_states", &memory.hidden);
+    encoder.hold_attentions(golden, "encoder_attentions");
+    let decoder = of(Stack::Decoder, &target.mask);
+    decoder.hold_hidden_states(golden, "decoder_hidden_states", &hidden);
+    decoder.hold_attentions(golden, "decoder_attentions");
+    of(Stack::Cross, &target.mask).hold_attentions(golden, "cross_attentions");
+    let (last, place) = ("encoder_last_hidden_state", (Some(1), &source.mask));
+    hold(golden, last, &memory.hidden, place, bound(golden, HIDDEN));
+    hold_logits(golden, &logits(model, &hidden, &target), &target);
 }
 
 /// The greedy continuation of `start`: (ids, the logits of each step).
@@ -160,7 +124,7 @@ fn check_generation(golden: &Golden, model: &Model) {
         greedy(model, &start, memory, (None, 12), &mut Recorder::new()).expect("uncached");
     assert_eq!(ids, again, "without a cache");
     // logits of a step are outputs as well: no closer to the reference than it is to float64
-    let bound = bound(golden, "cache_vs_no_cache").max(bound(golden, "f32_vs_f64_outputs"));
+    let bound = bound(golden, CACHE).max(bound(golden, OUTPUTS));
     let want = golden.tensor("generate.step_logits");
     for (step, (cached, uncached)) in with.iter().zip(&without).enumerate() {
         let want = want.get(step).expect("step");
@@ -201,7 +165,7 @@ fn hold_stitched(
         }
         let off = got.iter().zip(&want).map(|(g, w)| (g - w).abs() / w.abs().max(1.0));
         let off = off.fold(0.0, f32::max);
-        let bound = bound(golden, "cache_vs_no_cache");
+        let bound = bound(golden, CACHE);
         assert!(off <= bound, "{stack:?} layer {layer} {site:?}: off by {off:.1e}");
         compared += 1;
     }
@@ -216,21 +180,9 @@ fn hold_stitched(
         };
         for (name, stack) in pairs {
             let got = kept(steps, stack, layer, Site::Probs);
-            let want = golden.tensor(&format!("{name}.{layer}"));
-            let off = worst(got, want, None, &batch.mask);
-            assert!(off <= ATTENTION, "{name}.{layer}: off by {off:.1e}");
+            hold(golden, &format!("{name}.{layer}"), got, (None, &batch.mask), ATTENTION);
         }
     }
-}
-
-macro_rules! goldens {
-    ($($name:ident: $($config:expr),+;)+) => {
-        $(#[test]
-        fn $name() {
-            let golden = Golden::open(stringify!($name));
-            $(check(&golden, $config);)+
-        })+
-    };
 }
 
 goldens! {
@@ -262,7 +214,7 @@ fn left_padding_agrees_with_the_reference() {
             let want = golden.tensor("generate_left.step_logits");
             for (step, got) in logits.iter().enumerate() {
                 let off = worst(got, &want.get(step).expect("step"), None, &start.mask);
-                let bound = bound(&golden, "cache_vs_no_cache");
+                let bound = bound(&golden, CACHE);
                 assert!(off <= bound, "{name}, step {step}: off by {off:.1e}");
             }
         }

@@ -3,66 +3,27 @@
 
 mod common;
 
-use attnviz::{Head, Intervention, Keep, Recorder, Site, Stack};
+use attnviz::{Head, Intervention, Keep, Model, Recorder, Site, Stack};
 use candle_core::Tensor;
-use common::{Golden, numbers, open, record, worst};
+use common::stages::{ATTENTION, Kept, OUTPUTS, bound, goldens, hold};
+use common::{Golden, Run, numbers, open, record};
+use ndarray::Array2;
 
-/// Attention on the tiny goldens, absolute.
-const ATTENTION: f32 = 1e-5;
-/// Other stages on the tiny goldens, relative to max(1, |ref|), unless three times the distance
-/// of float32 and float64 is larger: the reference itself is no closer to the true value.
-const STAGE: f32 = 1e-5;
-/// That distance for the goldens whose `info.json` states none, as `fixtures/float64_distance.py`
-/// measures it: of (hidden states, outputs).
-const FLOAT64_DISTANCE: [(&str, f32, f32); 4] = [
-    ("bert_mlm_f16", 1.8e-6, 6.7e-6),
-    ("bert_mlm_bf16", 2.5e-6, 5.6e-6),
-    ("bert_mlm_sharded", 2.0e-6, 5.8e-6),
-    ("bert_mlm_legacy_names", 2.0e-6, 5.8e-6),
-];
 /// Every stage on real weights.
 const REAL: f32 = 5e-5;
-
-fn stage_bound(golden: &Golden, key: &str) -> f32 {
-    let name = golden.folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let measured = FLOAT64_DISTANCE.iter().find(|(golden, ..)| *golden == name);
-    let measured = measured.map(|&(_, hidden, outputs)| match key {
-        "f32_vs_f64_hidden_states" => hidden,
-        _ => outputs,
-    });
-    let stated = golden.info.get(key).and_then(|v| v.as_f64()).map(|v| v as f32);
-    STAGE.max(3.0 * stated.or(measured).unwrap_or(0.0))
-}
 
 fn check(golden: &Golden, config: Option<&str>) {
     let model = open(&golden.folder, config).expect("loads");
     let batch = golden.batch();
     let run = record(&model, &batch, &[]);
     let name = golden.folder.display();
-    let hold = |stage: &str, got: &Tensor, axis, bound: f32| {
-        let off = worst(got, golden.tensor(stage), axis, &batch.mask);
-        assert!(off <= bound, "{name}, {stage}: off by {off:.1e}, at most {bound:.1e}");
-    };
-    let hidden_bound = stage_bound(golden, "f32_vs_f64_hidden_states");
-    hold("hidden_states.0", run.hidden_state(0), Some(1), hidden_bound);
-    for layer in 0..model.config().layers() {
-        let probs = run.kept(layer, Site::Probs);
-        match (&batch.global, model.config().windows[layer]) {
-            (Some(global), Some(radius)) => {
-                let (native, columns) =
-                    attnviz::export::banded(probs, Some(global), radius).expect("banded");
-                hold(&format!("attentions.{layer}"), &native, Some(2), ATTENTION);
-                let columns = columns.expect("global positions");
-                hold(&format!("global_attentions.{layer}"), &columns, Some(2), ATTENTION);
-            }
-            _ => hold(&format!("attentions.{layer}"), probs, Some(2), ATTENTION),
-        }
-        let state = format!("hidden_states.{}", layer + 1);
-        let last = layer + 1 == model.config().layers(); // behind the final norm, if any
-        let got = if last { &run.hidden } else { run.hidden_state(layer + 1) };
-        hold(&state, got, Some(1), hidden_bound);
+    let layers = model.config().layers();
+    let kept = Kept { trace: &run.trace, stack: Stack::Encoder, layers, mask: &batch.mask };
+    kept.hold_hidden_states(golden, "hidden_states", &run.hidden);
+    match &batch.global {
+        None => kept.hold_attentions(golden, "attentions"),
+        Some(global) => hold_banded(golden, &kept, global, &model.config().windows),
     }
-    let output_bound = stage_bound(golden, "f32_vs_f64_outputs");
     let outputs = model.head(&run.hidden, &run.batch).expect("head");
     let logits_axis = outputs
         .logits
@@ -75,21 +36,26 @@ fn check(golden: &Golden, config: Option<&str>) {
         ("logits", outputs.logits.as_ref(), logits_axis),
     ] {
         if golden.tensors.contains_key(stage) {
-            hold(stage, got.unwrap_or_else(|| panic!("{name}: no {stage}")), axis, output_bound);
+            let got = got.unwrap_or_else(|| panic!("{name}: no {stage}"));
+            hold(golden, stage, got, (axis, &batch.mask), bound(golden, OUTPUTS));
             compared += 1;
         }
     }
     assert!(compared > 0, "{name}: no output to compare");
 }
 
-macro_rules! goldens {
-    ($($name:ident: $($config:expr),+;)+) => {
-        $(#[test]
-        fn $name() {
-            let golden = Golden::open(stringify!($name));
-            $(check(&golden, $config);)+
-        })+
-    };
+/// Attention within windows, in the form in which transformers gives it.
+fn hold_banded(golden: &Golden, kept: &Kept<'_>, global: &Array2<u32>, windows: &[Option<usize>]) {
+    for (layer, radius) in windows.iter().enumerate() {
+        let radius = radius.expect("a window");
+        let banded = attnviz::export::banded(kept.at(layer, Site::Probs), Some(global), radius);
+        let (native, columns) = banded.expect("banded");
+        for (name, got) in
+            [("attentions", &native), ("global_attentions", &columns.expect("global positions"))]
+        {
+            hold(golden, &format!("{name}.{layer}"), got, (Some(2), kept.mask), ATTENTION);
+        }
+    }
 }
 
 goldens! {
@@ -136,14 +102,15 @@ fn gates_agree_with_head_mask() {
         let gate = Tensor::new(row.as_slice(), &candle_core::Device::Cpu).expect("gate");
         let gate = gate.reshape((1, row.len(), 1, 1)).expect("gate");
         let got = run.kept(layer, Site::Probs).broadcast_mul(&gate).expect("gated");
-        let want = golden.tensor(&format!("head_mask.attentions.{layer}"));
-        let off = worst(&got, want, Some(2), &batch.mask);
-        assert!(off <= ATTENTION, "layer {layer}: off by {off:.1e}");
+        let stage = format!("head_mask.attentions.{layer}");
+        hold(&golden, &stage, &got, (Some(2), &batch.mask), ATTENTION);
     }
+    hold_logits(&golden, "head_mask.logits", &model, &run);
+}
+
+fn hold_logits(golden: &Golden, stage: &str, model: &Model, run: &Run) {
     let logits = model.head(&run.hidden, &run.batch).expect("head").logits.expect("logits");
-    let off = worst(&logits, golden.tensor("head_mask.logits"), Some(1), &batch.mask);
-    let bound = stage_bound(&golden, "f32_vs_f64_outputs");
-    assert!(off <= bound, "logits off by {off:.1e}");
+    hold(golden, stage, &logits, (Some(1), &run.batch.mask), bound(golden, OUTPUTS));
 }
 
 /// Heads that are gone by a gate of 0, against transformers with the heads cut out.
@@ -162,13 +129,10 @@ fn gate_0_agrees_with_pruning() {
     }
     assert!(!gates.is_empty());
     let run = record(&model, &batch, &gates);
-    let logits = model.head(&run.hidden, &run.batch).expect("head").logits.expect("logits");
-    let off = worst(&logits, golden.tensor("pruned.logits"), Some(1), &batch.mask);
-    let bound = stage_bound(&golden, "f32_vs_f64_outputs");
-    assert!(off <= bound, "logits off by {off:.1e}");
+    hold_logits(&golden, "pruned.logits", &model, &run);
 }
 
-fn check_real(golden: &Golden, model: &attnviz::Model, encodings: &[attnviz::tokens::Encoding]) {
+fn check_real(golden: &Golden, model: &Model, encodings: &[attnviz::tokens::Encoding]) {
     for (text, encoding) in encodings.iter().enumerate() {
         let batch = attnviz::tokens::Batch::new(std::slice::from_ref(encoding), 0);
         let mut recorder = Recorder::new().keep(Site::Probs, Keep::All);
@@ -192,7 +156,7 @@ fn check_real(golden: &Golden, model: &attnviz::Model, encodings: &[attnviz::tok
     }
 }
 
-fn real_encodings(model: &attnviz::Model) -> Vec<attnviz::tokens::Encoding> {
+fn real_encodings(model: &Model) -> Vec<attnviz::tokens::Encoding> {
     use attnviz::tokens::{Input, Limit};
     let inputs = [
         Input::Text("The animal didn't cross the street because it was too tired".into()),
@@ -206,7 +170,7 @@ fn real_encodings(model: &attnviz::Model) -> Vec<attnviz::tokens::Encoding> {
 #[test]
 #[cfg(feature = "embedded")]
 fn the_built_in_checkpoint() {
-    let model = attnviz::Model::from_pretrained("built-in").expect("loads");
+    let model = Model::from_pretrained("built-in").expect("loads");
     check_real(&Golden::open("minilm_real_f16"), &model, &real_encodings(&model));
 }
 
@@ -215,6 +179,6 @@ fn the_built_in_checkpoint() {
 #[ignore = "needs the fp32 checkpoint: set ATTNVIZ_MINILM_F32 to its folder"]
 fn the_fp32_original() {
     let folder = std::env::var("ATTNVIZ_MINILM_F32").expect("ATTNVIZ_MINILM_F32");
-    let model = attnviz::Model::from_pretrained(&folder).expect("loads");
+    let model = Model::from_pretrained(&folder).expect("loads");
     check_real(&Golden::open("minilm_real"), &model, &real_encodings(&model));
 }

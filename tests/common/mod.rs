@@ -3,6 +3,7 @@
 
 pub mod gguf;
 pub mod kinds;
+pub mod stages;
 pub mod variant;
 
 use std::collections::HashMap;
