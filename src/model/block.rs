@@ -131,6 +131,7 @@ impl Convolve {
         let x = activate(&x.broadcast_mul(&real)?, self.activation)?;
         Ok(self.norm.forward(&(output + x)?)?.broadcast_mul(&real)?)
     }
+
     /// The convolution as products, [B, T, D] → [B, T, D], where a gradient is wanted: candle's own by
     /// the kernel of a convolution is not its derivative.
     fn products(&self, x: &Tensor, around: usize) -> Result<Tensor> {

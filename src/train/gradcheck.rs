@@ -128,21 +128,19 @@ fn check(
     if length == 0.0 {
         return Ok(None);
     }
-    let mut slopes = Vec::new();
-    for step in STEPS {
-        let moved = |sign: f64| {
+    let slope = |step: f64| -> Result<(f64, f64)> {
+        let at = |sign: f64| {
             let each = before.iter().zip(&part);
-            each.map(|(&x, g)| (f64::from(x) + sign * step * g / length) as f32).collect()
+            put(each.map(|(&x, g)| (f64::from(x) + sign * step * g / length) as f32).collect())?;
+            value()
         };
-        put(moved(1.0))?;
-        let over = value()?;
-        put(moved(-1.0))?;
-        let under = value()?;
+        let (over, under) = (at(1.0)?, at(-1.0)?);
         let rounding = over.rounding.max(under.rounding) / step;
-        slopes.push(((over.value - under.value) / (2.0 * step), rounding));
-    }
-    put(before.clone())?;
-    let (numeric, uncertainty) = agreed(&slopes);
+        Ok(((over.value - under.value) / (2.0 * step), rounding))
+    };
+    let slopes = STEPS.into_iter().map(slope).collect::<Result<Vec<_>>>();
+    put(before.clone())?; // also where a value was none
+    let (numeric, uncertainty) = agreed(&slopes?);
     Ok(Some(Checked { name: name.into(), analytic: length, numeric, uncertainty }))
 }
 

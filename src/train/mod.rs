@@ -8,6 +8,7 @@
 mod adamw;
 mod dropout;
 mod examples;
+mod gated;
 mod gates;
 mod gradcheck;
 mod held;

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{DType, Device, Tensor, Var};
+use candle_core::{DType, Tensor};
 use serde::{Deserialize, Serialize};
 
 use super::adamw::{AdamW, norm};
 use super::dropout::{Dropout, dropout};
 use super::examples::{Examples, batch, losses};
+use super::gated::Gated;
 use super::gates::{Gating, LearnedGates};
-use super::held::Held;
 use super::schedule::Schedule;
-use crate::error::Result;
+use super::store::{part, put, set, values};
+use crate::error::{Error, Result};
 use crate::model::{Model, Trainable};
 use crate::trace::Intervention;
 
@@ -58,8 +59,7 @@ pub struct Run {
     plan: Plan,
     trainable: Trainable,
     optimizer: AdamW,
-    gates: Option<(LearnedGates, AdamW)>,
-    held: Option<Held>,
+    gated: Option<Gated>,
     /// Steps done.
     step: u64,
     /// Sum of losses and steps since the last point.
@@ -75,16 +75,10 @@ impl Run {
     /// # Errors
     /// None in practice: [`Error::Tensor`](crate::Error::Tensor) is candle's.
     pub fn new(plan: Plan, trainable: Trainable) -> Result<Self> {
-        let device = Device::Cpu;
-        let gates = plan.gating.map(|gating| -> Result<_> {
-            let gates = LearnedGates::new(trainable.config(), gating, &device)?;
-            Ok((gates, AdamW::new(0.0)))
-        });
-        let held = plan.gating.map(|_| Held::new(&trainable)).transpose()?;
+        let gated = plan.gating.map(|gating| Gated::new(&trainable, gating)).transpose()?;
         Ok(Self {
             optimizer: AdamW::new(plan.weight_decay),
-            gates: gates.transpose()?,
-            held,
+            gated,
             plan,
             trainable,
             step: 0,
@@ -116,7 +110,7 @@ impl Run {
 
     /// The gates, where there are any.
     pub fn gates(&self) -> Option<&LearnedGates> {
-        self.gates.as_ref().map(|(gates, _)| gates)
+        self.gated.as_ref().map(|gated| &gated.gates)
     }
 
     /// Whether all steps are done, or validation has been without a better look for too long.
@@ -130,7 +124,8 @@ impl Run {
     /// One step; its loss.
     ///
     /// # Errors
-    /// Those of the examples, of [`Sample::run`](crate::task::Sample::run) and of
+    /// [`Error::Array`] where the loss or its gradient is not finite, before anything is changed;
+    /// those of the examples, of [`Sample::run`](crate::task::Sample::run) and of
     /// [`Target::losses`](crate::task::Target::losses).
     pub fn advance(&mut self, examples: &dyn Examples) -> Result<f64> {
         let plan = &self.plan;
@@ -139,27 +134,26 @@ impl Run {
         let model = self.trainable.model()?;
         let mut changes =
             dropout(plan.dropout, model.config(), &sample.batch, plan.seed, self.step)?;
-        if let Some((gates, _)) = &self.gates {
+        if let Some(gates) = self.gates() {
             // gates stand before what is dropped behind them
             changes.extend(gates.interventions(Some((plan.seed, self.step)))?);
         }
         let loss = losses(&model, &sample, &changes)?.mean_all()?;
-        let whole = match &self.gates {
-            Some((gates, _)) => (&loss + gates.penalty()?)?,
+        let whole = match self.gates() {
+            Some(gates) => (&loss + gates.penalty()?)?,
             None => loss.clone(),
         };
         let store = whole.backward()?;
         let (variables, rate) = (self.trainable.variables(), plan.schedule.at(self.step));
+        let loss = f64::from(loss.to_dtype(DType::F32)?.to_scalar::<f32>()?);
         let length = norm(variables, &store)?;
+        finite("loss", self.step, loss)?;
+        finite("length of the gradient", self.step, length)?;
         let scale = plan.clip.map_or(1.0, |most| if length > most { most / length } else { 1.0 });
         self.optimizer.step(variables, &store, rate, scale)?;
-        if let Some((gates, optimizer)) = &mut self.gates {
-            optimizer.step(gates.variables(), &store, rate * plan.gate_rate, 1.0)?;
+        if let Some(gated) = &mut self.gated {
+            gated.step(&self.trainable, &store, rate * plan.gate_rate)?;
         }
-        if let Some(held) = &self.held {
-            held.restore(&self.trainable)?;
-        }
-        let loss = f64::from(loss.to_dtype(DType::F32)?.to_scalar::<f32>()?);
         self.since = (self.since.0 + loss, self.since.1 + 1);
         self.step += 1;
         Ok(loss)
@@ -175,15 +169,16 @@ impl Run {
     /// The best weights so far are kept, of a run with gates the last ones.
     ///
     /// # Errors
-    /// Those of `worth`.
+    /// [`Error::Array`] where `worth` is not finite, and those of `worth`.
     pub fn look(
         &mut self,
         worth: impl Fn(&Model, &[Intervention]) -> Result<f64>,
     ) -> Result<&Point> {
         let (model, changes) = (self.trainable.frozen()?, self.changes()?);
         let worth = worth(&model, &changes)?;
+        finite("validation", self.step, worth)?;
         let open = self.gates().map(|gates| -> Result<usize> {
-            Ok(gates.values()?.iter().filter(|one| one.score > 0.0).count())
+            Ok(gates.values()?.iter().filter(|one| one.score != 0.0).count())
         });
         let (sum, count) = std::mem::take(&mut self.since);
         let point = Point {
@@ -193,7 +188,7 @@ impl Run {
             open: open.transpose()?,
         };
         let better = self.best.as_ref().is_none_or(|(best, _)| worth > *best);
-        if better || self.gates.is_some() {
+        if better || self.gated.is_some() {
             let mut copies = BTreeMap::new();
             for (name, var) in self.trainable.variables() {
                 copies.insert(name.clone(), var.as_detached_tensor().copy()?);
@@ -226,24 +221,13 @@ impl Run {
     /// Everything that a later step depends on, but for the plan and the start.
     pub(super) fn state(&self) -> Result<(State, BTreeMap<String, Tensor>)> {
         let mut tensors = BTreeMap::new();
-        let mut put = |prefix: &str, some: BTreeMap<String, Tensor>| {
-            tensors.extend(some.into_iter().map(|(name, one)| (format!("{prefix}/{name}"), one)));
-        };
-        let values = |variables: &BTreeMap<String, Var>| {
-            let one = |(name, var): (&String, &Var)| (name.clone(), var.as_detached_tensor());
-            variables.iter().map(one).collect::<BTreeMap<_, _>>()
-        };
-        put("weights", values(self.trainable.variables()));
-        put("moments", self.optimizer.tensors()?);
-        if let Some((gates, optimizer)) = &self.gates {
-            put("gates", values(gates.variables()));
-            put("gate-moments", optimizer.tensors()?);
+        put(&mut tensors, "weights", values(self.trainable.variables()));
+        put(&mut tensors, "moments", self.optimizer.tensors()?);
+        if let Some(gated) = &self.gated {
+            gated.save(&mut tensors)?;
         }
         if let Some((_, best)) = &self.best {
-            put("best", best.clone());
-        }
-        if let Some(held) = &self.held {
-            put("held", held.tensors()?);
+            put(&mut tensors, "best", best.clone());
         }
         let state = State {
             plan: self.plan.clone(),
@@ -261,25 +245,27 @@ impl Run {
         state: State,
         tensors: &BTreeMap<String, Tensor>,
     ) -> Result<Self> {
-        let part = |prefix: &str| -> BTreeMap<String, Tensor> {
-            let own = |(name, one): (&String, &Tensor)| {
-                Some((name.strip_prefix(prefix)?.strip_prefix('/')?.to_owned(), one.clone()))
-            };
-            tensors.iter().filter_map(own).collect()
-        };
         let mut run = Self::new(state.plan, trainable)?;
-        set(run.trainable.variables(), &part("weights"))?;
-        run.optimizer.restore(state.step, &part("moments"))?;
-        if let Some((gates, optimizer)) = &mut run.gates {
-            set(gates.variables(), &part("gates"))?;
-            optimizer.restore(state.step, &part("gate-moments"))?;
+        set(run.trainable.variables(), &part(tensors, "weights"))?;
+        run.optimizer.restore(state.step, &part(tensors, "moments"))?;
+        if let Some(gated) = &mut run.gated {
+            gated.take(state.step, tensors)?;
         }
-        if let Some(held) = &mut run.held {
-            held.take(&part("held"))?;
-        }
-        run.best = state.best.map(|worth| (worth, part("best")));
+        run.best = state.best.map(|worth| (worth, part(tensors, "best")));
         (run.step, run.since, run.points) = (state.step, state.since, state.points);
         Ok(run)
+    }
+}
+
+/// Refuses a number of a step that no step can follow.
+fn finite(what: &str, step: u64, found: f64) -> Result<()> {
+    match found.is_finite() {
+        true => Ok(()),
+        false => Err(Error::Array {
+            what: format!("{what} after {step} steps"),
+            want: "a finite number, which a smaller learning rate may give".into(),
+            found: found.to_string(),
+        }),
     }
 }
 
@@ -291,14 +277,4 @@ pub(super) struct State {
     since: (f64, u64),
     points: Vec<Point>,
     best: Option<f64>,
-}
-
-/// Puts values into variables of the same names.
-fn set(variables: &BTreeMap<String, Var>, values: &BTreeMap<String, Tensor>) -> Result<()> {
-    for (name, var) in variables {
-        if let Some(value) = values.get(name) {
-            var.set(&value.reshape(var.shape())?)?;
-        }
-    }
-    Ok(())
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use candle_core::{DType, Device, Tensor};
-use safetensors::SafeTensors;
+use candle_core::{DType, Device, Tensor, Var};
+use safetensors::{Dtype, SafeTensors};
 
 use super::run::{Plan, Run, State};
 use crate::error::{Error, Result};
@@ -69,10 +69,55 @@ fn read(path: &Path, bytes: &[u8]) -> Result<(State, BTreeMap<String, Tensor>)> 
     let all = SafeTensors::deserialize(bytes).map_err(|why| broken(why.to_string()))?;
     let mut tensors = BTreeMap::new();
     for (name, view) in all.iter() {
+        if view.dtype() != Dtype::F32 {
+            return Err(broken(format!("`{name}` is {:?}, expected F32", view.dtype())));
+        }
         let one = Tensor::from_raw_buffer(view.data(), DType::F32, view.shape(), &Device::Cpu)?;
         tensors.insert(name.to_owned(), one);
     }
     Ok((state, tensors))
+}
+
+/// The numbers of variables, by their names.
+pub(super) fn values(variables: &BTreeMap<String, Var>) -> BTreeMap<String, Tensor> {
+    let one = |(name, var): (&String, &Var)| (name.clone(), var.as_detached_tensor());
+    variables.iter().map(one).collect()
+}
+
+/// Puts tensors into a state, under a name of their own.
+pub(super) fn put(
+    state: &mut BTreeMap<String, Tensor>,
+    prefix: &str,
+    some: BTreeMap<String, Tensor>,
+) {
+    state.extend(some.into_iter().map(|(name, one)| (format!("{prefix}/{name}"), one)));
+}
+
+/// The tensors that [`put`] put into a state.
+pub(super) fn part(state: &BTreeMap<String, Tensor>, prefix: &str) -> BTreeMap<String, Tensor> {
+    let own = |(name, one): (&String, &Tensor)| {
+        Some((name.strip_prefix(prefix)?.strip_prefix('/')?.to_owned(), one.clone()))
+    };
+    state.iter().filter_map(own).collect()
+}
+
+/// Puts values into the variables of the same names, each of which must have one of its shape.
+pub(super) fn set(
+    variables: &BTreeMap<String, Var>,
+    values: &BTreeMap<String, Tensor>,
+) -> Result<()> {
+    for (name, var) in variables {
+        let found = values.get(name).map(Tensor::dims);
+        match values.get(name).filter(|value| value.dims() == var.dims()) {
+            Some(value) => var.set(&value.to_device(var.device())?)?,
+            None => {
+                let (what, want) = (format!("saved {name}"), format!("{:?}", var.dims()));
+                let found = found.map_or("none".into(), |dims| format!("{dims:?}"));
+                return Err(Error::Array { what, want, found });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The settings in which two plans differ, as `name: there, now here`.

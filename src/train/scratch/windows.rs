@@ -76,7 +76,7 @@ impl WindowExamples {
                 row[t] = match kind {
                     0 if how.mixed => row[t],
                     1 if how.mixed => {
-                        special + random.next_u32() % (self.vocabulary - special).max(1)
+                        special + random.next_u32() % self.vocabulary.saturating_sub(special).max(1)
                     }
                     _ => MASK,
                 };
