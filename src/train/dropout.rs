@@ -2,11 +2,12 @@
 //! candle's draws from a generator that cannot be seeded on the CPU.
 
 use candle_core::{Device, Tensor};
+use rand_chacha::ChaCha12Rng;
 
 use super::{Purpose, random, uniform};
 use crate::config::Config;
 use crate::error::Result;
-use crate::tokens::Batch;
+use crate::task::Sample;
 use crate::trace::{Change, Intervention, Site, Stack};
 
 /// Shares of numbers that become 0 while training; the others grow to keep the mean.
@@ -18,52 +19,76 @@ pub struct Dropout {
     pub attention: f64,
 }
 
-/// The changes of step `step` for a batch [B, T]: at the places where BERT has dropout. Of an
-/// encoder-decoder those of the encoder.
+/// The changes of step `step` for a sample: at the places where BERT has dropout, of an
+/// encoder-decoder that writes in all three stacks.
 ///
 /// # Errors
 /// None in practice: [`Error::Tensor`](crate::Error::Tensor) is candle's.
 pub fn dropout(
     rates: Dropout,
     config: &Config,
-    batch: &Batch,
+    sample: &Sample,
     seed: u64,
     step: u64,
 ) -> Result<Vec<Intervention>> {
-    let mut random = random(seed, step, Purpose::Dropout);
-    let (b, t) = batch.ids.dim();
-    let stack = config.stack();
-    let mut all = Vec::new();
-    let mut add = |site, layer, shape: &[usize], rate: f64| -> Result<()> {
-        if rate > 0.0 {
-            let (rate, kept) = (rate as f32, (1.0 / (1.0 - rate)) as f32);
-            let mut draw = || if uniform(&mut random) < rate { 0.0 } else { kept };
-            let mask = (0..shape.iter().product()).map(|_| draw()).collect();
-            let mask = Tensor::from_vec::<_, f32>(mask, shape, &Device::Cpu)?;
-            all.push(at(stack, site, layer, mask));
-        }
-        Ok(())
-    };
-    let wide = [b, t, config.hidden_size];
-    add(Site::Embedding, 0, &wide, rates.hidden)?;
-    for (layer, heads) in config.heads.iter().enumerate() {
-        if !heads.is_empty() {
-            add(Site::Probs, layer, &[b, heads.len(), t, t], rates.attention)?;
-        }
-        add(Site::AttentionOutput, layer, &wide, rates.hidden)?;
-        add(Site::MlpOutput, layer, &wide, rates.hidden)?;
+    let random = random(seed, step, Purpose::Dropout);
+    let mut masks = Masks { rates, random, all: Vec::new() };
+    let read = sample.batch.ids.dim();
+    masks.of_stack(config, read, read.1)?;
+    if let (Some(decoder), Some(written)) = (&config.decoder, &sample.written) {
+        masks.of_stack(decoder, written.batch.ids.dim(), read.1)?;
     }
-    Ok(all)
+    Ok(masks.all)
 }
 
-fn at(stack: Stack, site: Site, layer: usize, mask: Tensor) -> Intervention {
-    let layers = Some(vec![layer]);
-    Intervention {
-        stack,
-        site,
-        layers,
-        heads: None,
-        positions: None,
-        change: Change::Multiply(mask),
+/// Masks that were drawn, one after another.
+struct Masks {
+    rates: Dropout,
+    random: ChaCha12Rng,
+    all: Vec<Intervention>,
+}
+
+impl Masks {
+    /// Of a stack over B texts of T positions; its cross-attention, where it has one, reads S.
+    fn of_stack(&mut self, config: &Config, (b, t): (usize, usize), s: usize) -> Result<()> {
+        let (stack, hidden) = (config.stack(), self.rates.hidden);
+        let wide = [b, t, config.hidden_size];
+        self.draw((stack, Site::Embedding, 0), &wide, hidden)?;
+        for (layer, heads) in config.heads.iter().enumerate() {
+            self.draw((stack, Site::Probs, layer), &[b, heads.len(), t, t], self.rates.attention)?;
+            self.draw((stack, Site::AttentionOutput, layer), &wide, hidden)?;
+            if let Some(heads) = config.cross_heads.get(layer) {
+                let at = |site| (Stack::Cross, site, layer);
+                self.draw(at(Site::Probs), &[b, heads.len(), t, s], self.rates.attention)?;
+                self.draw(at(Site::AttentionOutput), &wide, hidden)?;
+            }
+            self.draw((stack, Site::MlpOutput, layer), &wide, hidden)?;
+        }
+        Ok(())
+    }
+
+    /// A mask for one place; none where nothing passes or nothing is dropped.
+    fn draw(
+        &mut self,
+        (stack, site, layer): (Stack, Site, usize),
+        shape: &[usize],
+        rate: f64,
+    ) -> Result<()> {
+        if rate <= 0.0 || shape.contains(&0) {
+            return Ok(());
+        }
+        let (rate, kept) = (rate as f32, (1.0 / (1.0 - rate)) as f32);
+        let mut draw = || if uniform(&mut self.random) < rate { 0.0 } else { kept };
+        let mask = (0..shape.iter().product()).map(|_| draw()).collect();
+        let mask = Tensor::from_vec::<_, f32>(mask, shape, &Device::Cpu)?;
+        self.all.push(Intervention {
+            stack,
+            site,
+            layers: Some(vec![layer]),
+            heads: None,
+            positions: None,
+            change: Change::Multiply(mask),
+        });
+        Ok(())
     }
 }

@@ -132,8 +132,7 @@ impl Run {
         let places = batch(examples.count(), plan.batch_size, plan.seed, self.step);
         let sample = examples.sample(&places, plan.seed.wrapping_add(self.step))?;
         let model = self.trainable.model()?;
-        let mut changes =
-            dropout(plan.dropout, model.config(), &sample.batch, plan.seed, self.step)?;
+        let mut changes = dropout(plan.dropout, model.config(), &sample, plan.seed, self.step)?;
         if let Some(gates) = self.gates() {
             // gates stand before what is dropped behind them
             changes.extend(gates.interventions(Some((plan.seed, self.step)))?);
