@@ -134,7 +134,7 @@ impl LearnedGates {
 
     /// How far open every gate is, by layer and head: σ(log α) of hard-concrete ones, which no two
     /// share as they share 0 and 1, else the size.
-    fn openness(&self) -> Result<Vec<HeadScore>> {
+    pub(super) fn openness(&self) -> Result<Vec<HeadScore>> {
         let open = |var: &Tensor| match self.gating.penalty {
             Penalty::L0 => candle_nn::ops::sigmoid(var),
             Penalty::L1 => var.abs(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::examples::Examples;
+use super::gates::LearnedGates;
 use super::held::scale_heads;
 use super::run::{Plan, Point, Run};
 use crate::error::{Error, Result};
@@ -130,8 +131,9 @@ impl Bench {
         run.take_best()?;
         let mut from = start.clone();
         if let Some((fraction, plan)) = &tune.then {
+            let open = run.gates().map_or(Ok(Vec::new()), LearnedGates::openness)?;
             let config = run.trainable().config();
-            let remove = lowest(&tuned.gates, config, *fraction, false, &Default::default());
+            let remove = lowest(&open, config, *fraction, false, &Default::default());
             let gated = self.made("gated", |folder| {
                 scale_heads(run.trainable(), &tuned.gates)?;
                 write_trained(run.trainable(), start, folder, false).map(drop)

@@ -6,6 +6,7 @@ use attnviz::train::{
     Bench, Dropout, Gating, LabelledExamples, Penalty, Plan, Run, Tune, mean_loss,
 };
 use attnviz::{LoadOptions, Model};
+use candle_core::{Device, Tensor};
 use tempfile::TempDir;
 
 use super::common::fixture;
@@ -51,6 +52,41 @@ fn gates_close_and_what_is_cut_is_what_they_left() {
     assert!(!place.path().join("out.run").exists());
     let (before, after) = (tuned.points[1][0].worth, tuned.points[1].last().expect("one").worth);
     assert!(after >= before, "{before} to {after}");
+}
+
+#[test]
+fn the_heads_that_go_are_those_whose_gates_are_smallest_in_size() {
+    let folder = fixture("fill/bert");
+    let model = Model::from_pretrained(&folder.display().to_string()).expect("loads");
+    let examples = texts(&model);
+    let place = TempDir::new().expect("folder");
+    let gating = Some(Gating { penalty: Penalty::L1, weight: 0.0 });
+    let first = Plan { gating, ..plan(2) };
+    let then = Plan { gating: None, ..first.clone() };
+    // a gate that turned a head round is open
+    let turned = |run: &Run, _: usize| {
+        for var in run.gates().into_iter().flat_map(|gates| gates.variables().values()) {
+            let gates = Tensor::new(&[-0.9f32, 0.2], &Device::Cpu).expect("gates");
+            var.set(&gates).expect("set");
+        }
+    };
+    let tune = Tune {
+        plan: first,
+        then: Some((0.5, then)),
+        examples: &examples,
+        worth: &|_, _| Ok(0.0),
+        options: LoadOptions::default(),
+        progress: &turned,
+        enough: &|_| false,
+    };
+    let bench = Bench::claim(&place.path().join("out"), false, false).expect("claimed");
+    let start = bench
+        .start(|to| attnviz::export::convert(&files(&folder), to, &Default::default()).map(|_| ()))
+        .expect("start");
+    let tuned = bench.run(&tune, &start).expect("runs");
+    let gone: Vec<String> = tuned.removed.iter().map(ToString::to_string).collect();
+    assert_eq!(gone, ["L0H1", "L1H1", "L2H1"]);
+    assert_eq!(tuned.points[0].last().expect("a point").open, Some(6));
 }
 
 #[test]
