@@ -15,6 +15,7 @@ mod held;
 mod run;
 mod schedule;
 mod scratch;
+mod settings;
 mod store;
 mod tune;
 
@@ -33,6 +34,12 @@ pub use tune::{Bench, Tune, Tuned};
 
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 in hexadecimal digits: tells one text or set from another.
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
 
 /// Random numbers of one step for one purpose.
 pub(crate) fn random(seed: u64, step: u64, purpose: Purpose) -> ChaCha12Rng {

@@ -7,6 +7,7 @@ use candle_core::{DType, Device, Tensor, Var};
 use safetensors::{Dtype, SafeTensors};
 
 use super::run::{Plan, Run, State};
+use super::settings::same;
 use crate::error::{Error, Result};
 use crate::model::Trainable;
 use crate::output::write_by_path;
@@ -49,13 +50,8 @@ impl Run {
         }
         let bytes = std::fs::read(&path).map_err(Error::io(&path, "read it"))?;
         let (state, tensors) = read(&path, &bytes)?;
-        if state.plan != *plan {
-            return Err(Error::Usage {
-                flag: "--resume".into(),
-                want: format!("the settings of the run that {} is of", path.display()),
-                found: differences(&state.plan, plan),
-            });
-        }
+        let settings = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
+        same(&path, &settings(&state.plan), &settings(plan))?;
         Self::resumed(trainable, state, &tensors).map(Some)
     }
 }
@@ -118,19 +114,4 @@ pub(super) fn set(
         }
     }
     Ok(())
-}
-
-/// The settings in which two plans differ, as `name: there, now here`.
-fn differences(there: &Plan, here: &Plan) -> String {
-    let map = |plan: &Plan| match serde_json::to_value(plan) {
-        Ok(serde_json::Value::Object(map)) => map,
-        _ => serde_json::Map::new(),
-    };
-    let (there, here) = (map(there), map(here));
-    let differing = there.iter().filter(|(key, value)| here.get(*key) != Some(value));
-    let each = differing.map(|(key, value)| {
-        let now = here.get(key).map(ToString::to_string).unwrap_or_default();
-        format!("{key}: {value}, now {now}")
-    });
-    each.collect::<Vec<_>>().join("; ")
 }

@@ -2,14 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::examples::Examples;
 use super::gates::LearnedGates;
 use super::held::scale_heads;
 use super::run::{Plan, Point, Run};
+use super::settings::same;
 use crate::error::{Error, Result};
 use crate::export::write_trained;
 use crate::hub::{self, HubEnv, ModelFiles, ModelRequest};
 use crate::model::{LoadOptions, Model, Trainable};
+use crate::output::write_file;
 use crate::prune::{HeadScore, PruneOptions, StackHead, lowest, prune};
 use crate::trace::Intervention;
 
@@ -52,18 +56,51 @@ pub struct Bench {
     force: bool,
 }
 
+/// What a run makes in its folder.
+const MADE: [&str; 6] = [ABOUT, "start", "run-0", "gated", "cut", "run-1"];
+/// What the run is about besides its plan.
+const ABOUT: &str = "about.json";
+
+/// The folder `OUT.run`, beside `OUT` also where that ends with a slash or is the one that one is in.
+fn beside(out: &Path) -> Result<PathBuf> {
+    let place = out.canonicalize().unwrap_or_else(|_| out.components().collect());
+    let Some(name) = place.file_name() else {
+        let why = "has no place beside it for the run";
+        return Err(Error::Output { path: out.into(), why: why.into() });
+    };
+    let mut name = name.to_owned();
+    name.push(".run");
+    Ok(place.with_file_name(name))
+}
+
+/// Refuses a folder that holds anything that no run made: it may be removed.
+fn ours(folder: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder).map_err(Error::io(folder, "list it"))? {
+        let name = entry.map_err(Error::io(folder, "list it"))?.file_name();
+        let name = name.to_string_lossy();
+        // what a kill left of a folder that was being written is hidden
+        if !MADE.contains(&&*name) && !name.starts_with(".attnviz-") {
+            let why = format!("is where the run would be, and holds `{name}`, which is no run's");
+            return Err(Error::Output { path: folder.into(), why });
+        }
+    }
+    Ok(())
+}
+
 impl Bench {
     /// The folder `OUT.run` for a result in `out`. A run that was interrupted goes on where `resume`
     /// says so.
     ///
     /// # Errors
     /// [`Error::Output`] where `out` holds files or a run was interrupted, and nothing is said of
-    /// that; [`Error::Io`] where nothing can be written.
+    /// that, where `OUT.run` is no run's, and where `out` is a root that nothing can be beside;
+    /// [`Error::Io`] where nothing can be written.
     pub fn claim(out: &Path, force: bool, resume: bool) -> Result<Self> {
-        let mut name = out.as_os_str().to_owned();
-        name.push(".run");
-        let folder = PathBuf::from(name);
+        let folder = beside(out)?;
         let begun = folder.exists();
+        if begun {
+            ours(&folder)?;
+        }
         // without a step there is nothing to lose
         if begun && !resume && !force && folder.join("run-0").exists() {
             let why = "holds a run that was interrupted; --resume goes on with it, --force starts \
@@ -82,6 +119,21 @@ impl Bench {
     /// A folder inside.
     fn at(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Keeps what a run is about besides its plan, such as its data, where it begins; where it goes
+    /// on, that must be the same.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] that says what differs, [`Error::Io`] where it cannot be kept or read.
+    pub fn about(&self, about: &Value) -> Result<()> {
+        let path = self.at(ABOUT);
+        if path.exists() {
+            let bytes = std::fs::read(&path).map_err(Error::io(&path, "read it"))?;
+            return same(&path, &serde_json::from_slice(&bytes).unwrap_or_default(), about);
+        }
+        std::fs::create_dir_all(&self.folder).map_err(Error::io(&self.folder, "create it"))?;
+        write_file(&path, format!("{about:#}\n").as_bytes())
     }
 
     /// The checkpoint that training starts from, which `write` makes where it is not there yet.

@@ -1,5 +1,7 @@
 //! From a start to a result: gates, the cut, labelled sets, and the folder of a run.
 
+use std::path::Path;
+
 use attnviz::task::{Labelled, Split};
 use attnviz::tokens::Limit;
 use attnviz::train::{
@@ -87,6 +89,32 @@ fn the_heads_that_go_are_those_whose_gates_are_smallest_in_size() {
     let gone: Vec<String> = tuned.removed.iter().map(ToString::to_string).collect();
     assert_eq!(gone, ["L0H1", "L1H1", "L2H1"]);
     assert_eq!(tuned.points[0].last().expect("a point").open, Some(6));
+}
+
+#[test]
+fn the_folder_of_a_run_is_beside_its_result_and_holds_nothing_else() {
+    let place = TempDir::new().expect("folder");
+    let at = |name: &str| place.path().join(name);
+    let write = |folder: &Path| {
+        std::fs::create_dir_all(folder).expect("made");
+        attnviz::export::convert(&files(&fixture("fill/bert")), folder, &Default::default())
+            .map(drop)
+    };
+    let bench = Bench::claim(&at("out/"), false, false).expect("claimed");
+    bench.start(write).expect("start");
+    assert!(at("out.run/start").is_dir() && !at("out").exists());
+    bench.discard();
+    assert!(!at("out.run").exists());
+    // what a person has there stays
+    std::fs::create_dir(at("out.run")).expect("made");
+    std::fs::write(at("out.run/notes"), "mine").expect("written");
+    for (force, resume) in [(false, false), (true, false), (false, true)] {
+        let line = Bench::claim(&at("out"), force, resume).expect_err("refused").to_string();
+        assert!(line.ends_with("holds `notes`, which is no run's"), "{line}");
+    }
+    assert!(at("out.run/notes").is_file());
+    let line = Bench::claim(Path::new("/"), true, false).expect_err("refused").to_string();
+    assert_eq!(line, "/: has no place beside it for the run");
 }
 
 #[test]

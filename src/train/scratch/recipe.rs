@@ -1,17 +1,16 @@
-//! Everything that a new model is made by, kept beside its first weights.
+//! Everything that a new model is made by.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::{Corpus, Masking, NewModel, Vocabulary, WindowExamples, wordpiece};
 use crate::config::Task;
 use crate::error::{Error, Result};
 use crate::hub::ModelFiles;
 use crate::model::Model;
-use crate::train::Bench;
+use crate::train::{Bench, sha256};
 
 /// What a model is made of and how it reads its text.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -37,9 +36,6 @@ pub struct Windows {
     /// Tokens of the whole text, and how many of them are unknown.
     pub tokens: (usize, usize),
 }
-
-/// Name of the recipe's file.
-const FILE: &str = "recipe.json";
 
 impl Recipe {
     /// Refuses a recipe that makes no model.
@@ -67,27 +63,14 @@ impl Recipe {
     /// another recipe or text; those of [`wordpiece`]; [`Error::Io`] where nothing can be written.
     pub fn start(&self, text: &str, bench: &Bench) -> Result<ModelFiles> {
         self.check()?;
-        let files = bench.start(|folder| self.write(text, folder))?;
-        let there = files.weights.first().and_then(|asset| asset.path().parent());
-        let path = there.unwrap_or(Path::new("")).join(FILE);
-        let bytes = std::fs::read(&path).map_err(Error::io(&path, "read it"))?;
-        let (found, here) = (serde_json::from_slice::<Value>(&bytes).ok(), self.with(text));
-        match found.as_ref() == Some(&here) {
-            true => Ok(files),
-            false => Err(Error::Usage {
-                flag: "--resume".into(),
-                want: format!("the text and the sizes that {} names", path.display()),
-                found: differences(found.as_ref(), &here),
-            }),
-        }
+        bench.about(&self.with(text))?;
+        bench.start(|folder| self.write(text, folder))
     }
 
     /// The recipe with what it is made of.
     fn with(&self, text: &str) -> Value {
-        let digest = Sha256::digest(text.as_bytes());
-        let sum: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut value = serde_json::to_value(self).unwrap_or_default();
-        value["text_sha256"] = sum.into();
+        value["text_sha256"] = sha256(text.as_bytes()).into();
         value
     }
 
@@ -105,8 +88,7 @@ impl Recipe {
             closed: self.model.task != Task::CausalLm,
             positions: self.model.positions,
         };
-        let recipe = (FILE, format!("{:#}\n", self.with(text)).into_bytes());
-        for (name, bytes) in wordpiece(text.lines(), &how)?.into_iter().chain([recipe]) {
+        for (name, bytes) in wordpiece(text.lines(), &how)? {
             let path = staged.join(name);
             std::fs::write(&path, bytes).map_err(Error::io(&path, "write it"))?;
         }
@@ -130,21 +112,4 @@ impl Recipe {
         };
         Ok(Windows { learnt: of(&learnt, true), held: of(&held, false), tokens })
     }
-}
-
-/// Settings in which two recipes differ, as `name: there, now here`.
-fn differences(there: Option<&Value>, here: &Value) -> String {
-    let Some(there) = there else { return "a file that is no recipe".into() };
-    let mut all = Vec::new();
-    for (key, now) in here.as_object().into_iter().flatten() {
-        match (&there[key], now) {
-            (before, now) if before == now => {}
-            (before @ Value::Object(_), Value::Object(_)) => {
-                all.push(differences(Some(before), now))
-            }
-            (_, _) if key == "text_sha256" => all.push("another text".into()),
-            (before, now) => all.push(format!("{key}: {before}, now {now}")),
-        }
-    }
-    all.join("; ")
 }
