@@ -118,6 +118,7 @@ fn settle(
     let own = weights.has("lm.decoder.weight");
     config.tied |= !own && fields.flag("tie_word_embeddings")? == Some(true);
     config.task = task(asked, fields, family, weights, &config, notes)?;
+    unnamed(&mut config, weights);
     words(&mut config, "encoder.", weights, notes);
     if let Some(decoder) = &mut config.decoder {
         words(decoder, "decoder.", weights, notes);
@@ -135,6 +136,16 @@ fn writing(config: &mut Config, fields: &Fields) -> Result<()> {
         decoder.generation = generation::over(fields, &decoder.generation)?;
     }
     Ok(())
+}
+
+/// Names of classes where the config has none, as transformers gives them.
+fn unnamed(config: &mut Config, weights: &Weights) {
+    let width = config.hidden_size;
+    let tells = matches!(config.task, Task::SequenceClassification | Task::TokenClassification);
+    let rows = weights.shape("classifier.weight").filter(|shape| shape.get(1) == Some(&width));
+    if let (true, true, Some(&[rows, _])) = (tells, config.labels.is_empty(), rows) {
+        config.labels = (0..rows).map(|class| format!("LABEL_{class}")).collect();
+    }
 }
 
 /// As many words as the tensor has rows: the stack's own, or the one that stacks share.
