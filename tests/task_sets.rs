@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use attnviz::prune::{heads_left, off};
-use attnviz::task::{Answers, Label, Labelled, Set, Split, outputs};
+use attnviz::task::{Answers, Item, Label, Labelled, Probe, Set, Split, outputs};
 use attnviz::tokens::{Batch, Input, Limit};
 use attnviz::{Model, Recorder, Result};
 use candle_core::{Device, Tensor};
 use common::{fixture, open};
+use ndarray::Array2;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,11 +113,8 @@ fn sets_that_do_not_fit_the_head_are_refused() {
         let name = path.display().to_string();
         Set::open(&name, model, &Limit::default(), 2).expect_err("refused").to_string()
     };
-    let masked = open(&fixture("fill/bert"), None).expect("loads");
-    let line = open_for(&masked);
-    let want = "--data: expected a model with a head for the classes of tokens, found `one for \
-                masked-lm`";
-    assert_eq!(line, want);
+    let line = open_for(&classifier(folder.path()));
+    assert!(line.contains("found `3 (B-PER, I-LOC, O) in "), "{line}");
     fs::write(
         &path,
         LINES.replace("\"I-PER\"", "\"A\", \"B\"").replace("\"dog\"", "\"dog\", \"a\""),
@@ -130,6 +128,55 @@ fn sets_that_do_not_fit_the_head_are_refused() {
     fs::write(&path, LINES.replace("\"a\", \"bird\"", "\" \", \"bird\"")).expect("written");
     let line = open_for(&classifier(folder.path()));
     assert!(line.contains("words.jsonl, item 3: words[0]: only whitespace"), "{line}");
+    fs::write(&path, "{\"text\": \"a cat\", \"score\": 2}\n").expect("written");
+    let line = open_for(&classifier(folder.path()));
+    let want = "words.jsonl, item 1: score: how alike one text is, expected text_a and text_b";
+    assert!(line.ends_with(want), "{line}");
+}
+
+#[test]
+fn words_are_told_by_a_probe_where_there_is_no_head_for_them() -> Result<()> {
+    let folder = TempDir::new().expect("folder");
+    let path = folder.path().join("words.jsonl");
+    fs::write(&path, LINES).expect("written");
+    let model = open(&fixture("fill/bert"), None)?;
+    let set = Set::open(&path.display().to_string(), &model, &Limit::default(), 2)?;
+    let by = set.by();
+    let strength = by.strip_prefix("logistic regression on first tokens, C = ");
+    let strength: f64 = strength.expect("a probe").parse().expect("a number");
+
+    // by hand, text by text: the last layer at the first token of each word
+    let tokenizer = model.tokenizer()?;
+    let rows = |split| -> Result<Vec<(Array2<f64>, Vec<u32>)>> {
+        let rows_of = |item: &Item| {
+            let (Input::Words(words), Label::Words(classes)) = (&item.input, &item.label) else {
+                panic!("words")
+            };
+            let encoding = tokenizer.encode(&item.input, &Limit::default())?;
+            let batch = Batch::new(&[encoding], tokenizer.pad_id());
+            let hidden = model.forward(&batch, &mut Recorder::new(), &[])?.get(0)?;
+            let hidden = hidden.to_dtype(candle_core::DType::F64)?.to_vec2::<f64>()?;
+            let (mut at, mut found) = (1, Vec::new());
+            for word in words {
+                found.extend_from_slice(&hidden[at]);
+                at += tokenizer.encode(&Input::Text(word.clone()), &Limit::default())?.len() - 2;
+            }
+            let shape = (words.len(), hidden[0].len());
+            Ok((Array2::from_shape_vec(shape, found).expect("rows"), classes.clone()))
+        };
+        set.labelled().part(split).map(rows_of).collect()
+    };
+    let train = rows(Split::Train)?;
+    let probe = Probe::fit(&train[0].0, &train[0].1, 3, strength)?;
+    let test = rows(Split::Test)?;
+    let told = test.iter().map(|(x, y)| probe.classes(x).into_iter().zip(y.clone()).collect());
+    let want = Answers::Classes { items: told.collect(), count: 3 };
+    assert_eq!(set.reached(&model, &[], Split::Test)?.answers, want);
+    let losses = outputs(&model, &set.samples(&model, Split::Test)?, &[], &[])?.losses;
+    for (got, (x, y)) in losses.iter().zip(&test) {
+        assert!((got - probe.loss(x, y)).abs() < 1e-5, "{losses:?}");
+    }
+    Ok(())
 }
 
 #[cfg(feature = "parquet")]

@@ -81,6 +81,9 @@ fn only_target(target: &Target, sample: &Sample, rows: &[usize]) -> Result<Targe
         Target::Tokens(labels) => Target::Tokens(labels.select(Axis(0), rows)),
         Target::Classes(all) => Target::Classes(classes(all)),
         Target::Probed(probe, all) => Target::Probed(probe.clone(), classes(all)),
+        Target::ProbedTokens(probe, labels) => {
+            Target::ProbedTokens(probe.clone(), labels.select(Axis(0), rows))
+        }
         Target::Alike(all) => {
             Target::Alike(rows.iter().step_by(2).map(|row| all[row / 2]).collect())
         }

@@ -1,19 +1,30 @@
 //! Classes of a set and those of a head, and the tokens that stand for words.
 
+use std::collections::BTreeSet;
+
 use crate::tokens::Encoding;
 
-/// For each class its place among those of a head: by name, whatever the case; by number, where the
-/// classes are numbers; else in their order, where there are as many.
-pub(super) fn matched(classes: &[String], own: &[String]) -> Option<Vec<u32>> {
-    let find = |name: &String| own.iter().position(|one| one.eq_ignore_ascii_case(name));
+/// For each class its place among those of a head, no two the same: by name, whatever the case where
+/// none is the same; by number, where the classes are numbers.
+pub(crate) fn named(classes: &[String], own: &[String]) -> Option<Vec<u32>> {
     let number = |name: &String| name.parse().ok().filter(|&number: &usize| number < own.len());
-    let by_name: Option<Vec<usize>> = classes.iter().map(find).collect();
-    let by_number = || classes.iter().map(number).collect();
+    let by_name: Option<Vec<usize>> = classes.iter().map(|name| find(name, own)).collect();
+    let places = by_name.or_else(|| classes.iter().map(number).collect())?;
+    let distinct = places.iter().collect::<BTreeSet<_>>().len() == places.len();
+    distinct.then(|| places.into_iter().map(|place| place as u32).collect())
+}
+
+/// The same, and in their order where there are as many and the head knows none of their names.
+pub(super) fn matched(classes: &[String], own: &[String]) -> Option<Vec<u32>> {
     // names that are known in part are a mistake, not another spelling of all
-    let strange = !classes.iter().any(|name| find(name).is_some());
-    let in_order = || (strange && classes.len() == own.len()).then(|| (0..own.len()).collect());
-    let places = by_name.or_else(by_number).or_else(in_order)?;
-    Some(places.into_iter().map(|place| place as u32).collect())
+    let strange = || !classes.iter().any(|name| find(name, own).is_some());
+    let in_order = || classes.len() == own.len() && strange();
+    named(classes, own).or_else(|| in_order().then(|| (0..own.len() as u32).collect()))
+}
+
+fn find(name: &str, own: &[String]) -> Option<usize> {
+    let same = own.iter().position(|one| one == name);
+    same.or_else(|| own.iter().position(|one| one.eq_ignore_ascii_case(name)))
 }
 
 /// Some names, for a reader.
@@ -41,7 +52,7 @@ pub(super) fn first_tokens(encoding: &Encoding, words: &[String]) -> Vec<Option<
 
 #[cfg(test)]
 mod tests {
-    use super::matched;
+    use super::{matched, named};
 
     #[test]
     fn classes_are_those_of_the_head_by_name_or_number() {
@@ -52,6 +63,10 @@ mod tests {
         assert_eq!(matched(&names(&["B-PER", "I-LOC", "O"]), &own), None);
         let own = names(&["LABEL_0", "LABEL_1"]);
         assert_eq!(matched(&names(&["bad", "good"]), &own), Some(vec![0, 1]));
+        assert_eq!(named(&names(&["bad", "good"]), &own), None);
         assert_eq!(matched(&names(&["bad", "fair", "good"]), &own), None);
+        // no two classes are one of the head
+        assert_eq!(named(&names(&["X", "x"]), &names(&["x", "y"])), None);
+        assert_eq!(named(&names(&["X", "x"]), &names(&["x", "X"])), Some(vec![1, 0]));
     }
 }

@@ -75,7 +75,8 @@ impl Labelled {
     /// any other is tab-separated with a header line. The columns or keys are `text`, or `text_a` and
     /// `text_b` (also `sentence`, `sentence1` and `sentence2`); `label`, a class, or `score`, a number;
     /// and `split`, one of `train`, `validation` and `test`. Classes of words are lists, which
-    /// tab-separated files do not have: `words` (also `tokens`) and as many `labels`.
+    /// tab-separated files do not have: `words` (also `tokens`) and as many `labels` (also
+    /// `ner_tags`).
     /// Without a `split`, of each five items in their order three are for training, and of the
     /// third and fifth one each for test and validation.
     ///
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(found.classes, ["0", "1"]);
         assert_eq!(found.items[0].label, Label::Class(1));
         let json = "{\"words\": [\"a\", \"b\"], \"labels\": [\"X\", \"O\"], \"split\": \"test\"}\n\
-                    {\"tokens\": [\"c\"], \"labels\": [\"X\"]}";
+                    {\"tokens\": [\"c\"], \"ner_tags\": [\"X\"]}";
         let found = Labelled::parse(json, "x", true).expect("reads");
         assert_eq!(found.classes, ["O", "X"]);
         assert_eq!(found.items[0].label, Label::Words(vec![1, 0]));

@@ -85,7 +85,7 @@ pub(crate) fn joined(parts: Vec<Outputs>) -> Result<Outputs> {
     })
 }
 
-fn shaped(shape: (usize, usize), rows: Vec<f64>) -> Result<Array2<f64>> {
+pub(super) fn shaped(shape: (usize, usize), rows: Vec<f64>) -> Result<Array2<f64>> {
     Array2::from_shape_vec(shape, rows).map_err(|error| Error::Array {
         what: "embeddings".into(),
         want: format!("{} by {}", shape.0, shape.1),

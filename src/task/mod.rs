@@ -6,6 +6,7 @@
 
 mod classes;
 mod correlation;
+mod encoded;
 mod labelled;
 mod measure;
 mod paired;
@@ -17,7 +18,9 @@ mod rows;
 mod sample;
 mod set;
 mod target;
+mod teller;
 
+pub(crate) use classes::named;
 pub use correlation::{pearson, spearman};
 pub use labelled::{Item, Label, Labelled, Split};
 pub use measure::{Likeness, Outputs, cosines, likeness, outputs};

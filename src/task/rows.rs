@@ -41,6 +41,10 @@ pub(super) fn parse(text: &str, name: &str, json: bool) -> Result<Vec<Known>> {
     Ok(rows)
 }
 
+/// Names of the lists of words, and of those of their classes.
+const WORDS: [&str; 2] = ["words", "tokens"];
+const LABELS: [&str; 2] = ["labels", "ner_tags"];
+
 /// What a line holds, by the names of its columns.
 #[derive(Default)]
 pub(super) struct Row {
@@ -67,8 +71,8 @@ impl Row {
     /// A list; `None` is one that holds other things than text and numbers, or is none.
     pub fn set_list(&mut self, key: &str, values: Option<Vec<String>>) -> Result<(), String> {
         let slot = match key {
-            "words" | "tokens" => &mut self.words,
-            "labels" => &mut self.labels,
+            key if WORDS.contains(&key) => &mut self.words,
+            key if LABELS.contains(&key) => &mut self.labels,
             _ => return Ok(()),
         };
         let want = || format!("{key}: expected a list of text or numbers");
@@ -134,7 +138,7 @@ fn of_object(line: &str) -> Result<Row, String> {
         serde_json::from_str(line).map_err(|why| format!("expected a JSON object: {why}"))?;
     let mut row = Row::default();
     for (key, value) in object {
-        if ["words", "tokens", "labels"].contains(&key.as_str()) {
+        if WORDS.contains(&key.as_str()) || LABELS.contains(&key.as_str()) {
             row.set_list(&key, value.as_array().and_then(|list| list.iter().map(plain).collect()))?;
             continue;
         }

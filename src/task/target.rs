@@ -25,6 +25,9 @@ pub enum Target {
     Classes(Vec<u32>),
     /// A class per text, `[B]`: cross entropy of a probe on the mean embedding of length 1.
     Probed(Arc<Probe>, Vec<u32>),
+    /// A class for some tokens, `[B,T]`: the mean cross entropy of a probe on the last layer's output
+    /// there, of length 1.
+    ProbedTokens(Arc<Probe>, Array2<Option<u32>>),
     /// How alike the texts of each pair are, from 0 to 1, `[B/2]`: the squared distance of the cosine of
     /// their mean embeddings from that. The texts of a pair are one after the other.
     Alike(Vec<f32>),
@@ -80,7 +83,9 @@ impl Target {
     /// not have, [`Error::Checkpoint`] where the model has no head for it.
     pub fn losses(&self, model: &Model, hidden: &Tensor, batch: &Batch) -> Result<Tensor> {
         match self {
-            Self::Tokens(labels) => tokens(model, hidden, batch, labels),
+            Self::Tokens(labels) => {
+                tokens(hidden, batch, labels, |at| token_logits(model, hidden, at))
+            }
             Self::Classes(classes) => {
                 let probs = log_probs(model, hidden, batch)?;
                 fits("classes", probs.dim(0)?, classes.len())?;
@@ -91,6 +96,9 @@ impl Target {
                 fits("classes", scores.dim(0)?, classes.len())?;
                 let probs = candle_nn::ops::log_softmax(&scores, D::Minus1)?;
                 Ok(picked(&probs, classes)?.neg()?)
+            }
+            Self::ProbedTokens(probe, labels) => {
+                tokens(hidden, batch, labels, |at| probe.scores(&unit(&rows_at(hidden, at)?)?))
             }
             Self::Alike(scores) => {
                 let found = unit(&embedding(hidden, batch)?)?;
@@ -172,11 +180,12 @@ pub fn mask_some(encodings: &mut [Encoding], mask_id: u32, share: f64, seed: u64
     Target::Tokens(labels)
 }
 
+/// Mean cross entropy of the labelled tokens of each example, by the `scores` [N, C] of these places.
 fn tokens(
-    model: &Model,
     hidden: &Tensor,
     batch: &Batch,
     labels: &Array2<Option<u32>>,
+    scores: impl Fn(&[(usize, usize)]) -> Result<Tensor>,
 ) -> Result<Tensor> {
     fits("labels", batch.ids.nrows(), labels.nrows())?;
     fits("labels of a text", batch.ids.ncols(), labels.ncols())?;
@@ -185,7 +194,7 @@ fn tokens(
     if words.is_empty() {
         return Ok(hidden.sum((1, 2))?.affine(0.0, 0.0)?);
     }
-    let logits = token_logits(model, hidden, &chosen)?;
+    let logits = scores(&chosen)?;
     if logits.track_op() && logits.device().is_cpu() && logits.dtype() == DType::F32 {
         below(&words, logits.dim(1)?)?;
         return means(&cross_entropy(&logits, words)?, &chosen, batch);
@@ -199,14 +208,18 @@ fn places(batch: &Batch, chosen: impl Fn((usize, usize)) -> bool) -> Vec<(usize,
     batch.ids.indexed_iter().map(|(at, _)| at).filter(|&at| chosen(at)).collect()
 }
 
-/// What the head gives at these places: `[N,C]`. Only they go through it.
-fn token_logits(model: &Model, hidden: &Tensor, chosen: &[(usize, usize)]) -> Result<Tensor> {
+/// The last layer's output at these places: `[B,T,D]` → `[N,D]`.
+pub(super) fn rows_at(hidden: &Tensor, chosen: &[(usize, usize)]) -> Result<Tensor> {
     let width = hidden.dim(1)?;
     let rows: Vec<u32> = chosen.iter().map(|&(b, t)| (b * width + t) as u32).collect();
-    let count = rows.len();
-    let rows = Tensor::from_vec(rows, count, hidden.device())?;
-    let hidden = hidden.contiguous()?.flatten(0, 1)?.index_select(&rows, 0)?.unsqueeze(1)?;
-    let ones = Array2::from_elem((count, 1), 1);
+    let rows = Tensor::from_vec(rows, chosen.len(), hidden.device())?;
+    Ok(hidden.contiguous()?.flatten(0, 1)?.index_select(&rows, 0)?)
+}
+
+/// What the head gives at these places: `[N,C]`. Only they go through it.
+fn token_logits(model: &Model, hidden: &Tensor, chosen: &[(usize, usize)]) -> Result<Tensor> {
+    let hidden = rows_at(hidden, chosen)?.unsqueeze(1)?;
+    let ones = Array2::from_elem((chosen.len(), 1), 1);
     let found = model.head(&hidden, &Batch::from_ids(ones.clone(), ones))?;
     let logits = found.logits.ok_or_else(|| headless(model))?;
     match logits.rank() {
