@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,7 +26,7 @@ impl Place {
         let place = Self(TempDir::new().expect("folder"));
         let mut set = String::from("split\tlabel\ttext\n");
         let mut pairs = String::from("split\tscore\ttext_a\ttext_b\n");
-        let mut texts = String::new();
+        let (mut texts, mut words) = (String::new(), String::new());
         let parts = ["train", "train", "train", "validation", "test"];
         for (i, subject) in ["cat", "dog", "bird", "man", "boy", "girl"].into_iter().enumerate() {
             for (j, part) in parts.into_iter().enumerate() {
@@ -36,9 +37,15 @@ impl Place {
                 set += &format!("{part}\tbad\t{bad} under a {place}\n");
                 pairs += &format!("{part}\t{}\t{good}\tthe {place} is {bad}\n", (i + j) % 6);
                 texts += &format!("{good} in the {place}.\n{bad}, and she slept.\n");
+                let (tokens, tags) =
+                    (["the", subject, "is", "near", "the", place], [0, 1, 0, 0, 0, 1]);
+                let line = serde_json::json!({ "split": part, "tokens": tokens, "ner_tags": tags });
+                words += &format!("{line}\n");
             }
         }
-        for (name, text) in [("set.tsv", set), ("pairs.tsv", pairs), ("texts.txt", texts)] {
+        let files =
+            [("set.tsv", set), ("pairs.tsv", pairs), ("texts.txt", texts), ("words.jsonl", words)];
+        for (name, text) in files {
             fs::write(place.path(name), text).expect("written");
         }
         place
@@ -49,14 +56,16 @@ impl Place {
     }
 
     fn command(&self, args: &[&str]) -> Command {
+        let model = fixture("fill/bert");
+        let given = args.contains(&"--model");
+        let model: &[&OsStr] = if given { &[] } else { &["--model".as_ref(), model.as_ref()] };
         let mut command = Command::new(env!("CARGO_BIN_EXE_attnviz"));
         command
             .current_dir(self.0.path())
             .env("HF_HUB_OFFLINE", "1")
             .env("HF_HOME", self.path("hub"))
             .args(args)
-            .arg("--model")
-            .arg(fixture("fill/bert"));
+            .args(model);
         command
     }
 
@@ -122,6 +131,32 @@ fn classes_pairs_and_texts() {
 }
 
 #[test]
+fn classes_of_words_are_trained_and_the_head_goes_on() {
+    let place = Place::new();
+    let run = |args: &[&str]| {
+        place.json(&[&["finetune"], args, &["--data", "words.jsonl"], &QUICK].concat())
+    };
+    let found = run(&["words/", "--epochs", "40"]);
+    let before = found["test"]["before"]["by"].as_str().expect("by");
+    assert!(before.starts_with("logistic regression on first tokens"), "{before}");
+    assert_eq!(found["test"]["after"]["by"], "the model's own head");
+    let metric = |found: &Value, at: &str| found["test"][at]["metric"].as_f64().expect("a number");
+    assert!(metric(&found, "after") > 0.9, "{found}");
+    assert!(!place.path("words.run").exists() && place.path("words/config.json").is_file());
+    let config = fs::read_to_string(place.path("words/config.json")).expect("config");
+    assert!(config.contains("BertForTokenClassification"), "{config}");
+
+    // its head is where it was, also with gates and after a cut
+    let gates = ["--gates", "l0", "--gate-weight", "3", "--gate-rate", "40"];
+    let more = ["small", "--model", "words", "--epochs", "6", "--recover-epochs", "30"];
+    let again = run(&[&more[..], &gates].concat());
+    assert_eq!(again["test"]["before"]["by"], "the model's own head");
+    assert_eq!(metric(&again, "before"), metric(&found, "after"));
+    assert_eq!(again["removed"].as_array().map(Vec::len), Some(3), "{again}");
+    assert!(metric(&again, "after") > 0.9, "{again}");
+}
+
+#[test]
 fn gates_close_heads_are_cut_and_the_rest_goes_on() {
     let place = Place::new();
     let all = [
@@ -181,6 +216,14 @@ fn a_run_that_is_killed_at_any_moment_ends_as_one_that_is_not() {
     assert!(killed > 0, "nothing was killed");
     if place.path("killed.run").exists() {
         place.refused(&args("killed"), 1, "--resume");
+        if place.path("killed.run/about.json").exists() {
+            let set = fs::read_to_string(place.path("set.tsv")).expect("read");
+            fs::write(place.path("few.tsv"), set.replace("mat", "tree")).expect("written");
+            let other = |arg: &'static str| if arg == "set.tsv" { "few.tsv" } else { arg };
+            let other: Vec<&str> =
+                args("killed").into_iter().map(other).chain(["--resume"]).collect();
+            place.refused(&other, 2, "about.json is of, found `another set`");
+        }
         let resumed = place.run(&[&args("killed")[..], &["--resume"]].concat());
         assert_eq!(resumed.code, 0, "{}", resumed.err);
     }
@@ -204,7 +247,11 @@ fn what_is_refused() {
     refused(&["finetune", "full", "--data", "set.tsv"], 1, "not empty");
     fs::write(place.path("short.txt"), "a cat\n").expect("written");
     refused(&["finetune", "out", "--file", "short.txt"], 5, "expected 10 or more");
-    assert!(!place.path("out").exists());
+    fs::write(place.path("two.tsv"), "split\tlabel\ttext\ntrain\tx\ta\ntest\ty\tb\n")
+        .expect("written");
+    refused(&["finetune", "out", "--data", "two.tsv"], 5, "two.tsv: holds no items for validation");
+    refused(&["finetune", "out", "--data", "set.tsv", "--against", "nobody"], 3, "nobody");
+    assert!(!place.path("out").exists() && !place.path("out.run").exists());
     // nothing was begun, so nothing is in the way
     let again = [&["finetune", "out", "--data", "set.tsv", "--steps", "1"][..], &QUICK].concat();
     assert_eq!(place.run(&again).code, 0);

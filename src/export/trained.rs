@@ -1,7 +1,7 @@
 //! Trained weights → a checkpoint's folder, and the folder that a run with a new head starts from.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -10,13 +10,14 @@ use safetensors::{Dtype, View};
 use serde_json::{Map, Value, json};
 
 use super::cast::Cast;
-use super::convert::{config, plain};
+use super::convert::{ConvertOptions, config, convert, plain};
 use super::folder::write_folder;
-use crate::config::Task;
+use crate::config::{Config, Task};
 use crate::error::{Error, Result};
 use crate::family::{self, Family, fields::Fields};
 use crate::hub::ModelFiles;
-use crate::model::Trainable;
+use crate::model::{Inspection, LoadOptions, Trainable};
+use crate::task::named;
 use crate::train::{Purpose, normal_numbers, random};
 use crate::weights::{Checkpoint, Storage};
 
@@ -58,14 +59,25 @@ pub fn write_trained(
     Ok(names)
 }
 
-/// Writes the folder that training starts from: the checkpoint, with a new head for these classes
-/// unless it tells them already. Numbers of the new head are drawn from N(0, 0.02²), its biases are 0;
-/// heads for other tasks go.
+/// Writes the folder that training starts from: the checkpoint, with a new head for these classes of
+/// texts or, by [`Task::TokenClassification`], of tokens. Its own head stays where it is for that and
+/// has all classes, by name or number, in whatever order. Numbers of a new head are drawn from
+/// N(0, 0.02²), its biases are 0; heads for other tasks go.
 ///
 /// # Errors
 /// [`Error::Checkpoint`] for a family whose classifier attnviz does not run, and those of
 /// [`convert`](super::convert) for what cannot be read or written.
-pub fn write_start(files: &ModelFiles, classes: &[String], seed: u64, out: &Path) -> Result<()> {
+pub fn write_start(
+    files: &ModelFiles,
+    task: Task,
+    classes: &[String],
+    seed: u64,
+    out: &Path,
+) -> Result<()> {
+    let own = Inspection::of(files, &LoadOptions::default()).config;
+    if own.is_some_and(|own| own.task == task && named(classes, &own.labels).is_some()) {
+        return convert(files, out, &ConvertOptions::default()).map(drop);
+    }
     let checkpoint = Checkpoint::open(files)?;
     let bytes = config(files, &checkpoint, None)?;
     let path = files.config.as_ref().map_or(checkpoint.path(), |asset| asset.path());
@@ -74,82 +86,89 @@ pub fn write_start(files: &ModelFiles, classes: &[String], seed: u64, out: &Path
         Some(model_type) => family::of(&fields, &model_type)?,
         None => family::infer(checkpoint.path(), checkpoint.names())?,
     };
-    let (read, mut random) = ((family.read)(&fields)?, random(seed, 0, Purpose::Start));
-    let class = family.classes.iter().find(|(_, task)| *task == Task::SequenceClassification);
-    let has =
-        |name: &str| checkpoint.names().any(|raw| family.canonical(raw).as_deref() == Some(name));
-    let told = has("classifier.weight") && read.labels == classes;
-    let (too_large, mut parts) = (Mutex::default(), Vec::new());
-    let mut text: Map<String, Value> =
-        serde_json::from_slice(&bytes).map_err(|why| Error::checkpoint(path, why.to_string()))?;
-    let parts_of_head = head(family, &read, classes.len());
-    let keeps = |name: &str| {
-        let other = ["pooler.", "lm.", "sequence.", "classifier.", "replaced."];
-        let other = other.iter().any(|head| name.starts_with(head));
-        let used = parts_of_head.iter().any(|(part, _)| part == name && !name.starts_with("class"));
-        told || !other || used
+    let Some((class, _)) = family.classes.iter().find(|(_, known)| *known == task) else {
+        let why = format!("attnviz runs no classifier of {}", family.model_type);
+        return Err(Error::checkpoint(path, why));
     };
+    let text = described(&bytes, class, classes)
+        .map_err(|why| Error::checkpoint(path, why.to_string()))?;
+    let head = head(family, &(family.read)(&fields)?, task, classes.len());
+    let of_head = |name: &str| head.iter().any(|(part, ..)| part == name);
+    let (too_large, mut parts, mut there) = (Mutex::default(), Vec::new(), BTreeSet::new());
     for (raw, tensor, bytes) in checkpoint.tensors() {
-        let Some(name) = family.canonical(raw).filter(|name| keeps(name)) else { continue };
-        let raw = if told { raw.to_owned() } else { whole_name(family, raw, &name) };
-        parts.push((raw, Part::Stored(plain(tensor, bytes, &too_large))));
-    }
-    if !told {
-        let Some((class, _)) = class else {
-            let why = format!("attnviz runs no classifier of {}", family.model_type);
-            return Err(Error::checkpoint(path, why));
-        };
-        let named = |(id, name): (usize, &String)| (id.to_string(), Value::from(name.as_str()));
-        let ids = |(id, name): (usize, &String)| (name.clone(), Value::from(id));
-        text.insert("architectures".into(), json!([class]));
-        text.insert("problem_type".into(), "single_label_classification".into());
-        text.insert("id2label".into(), classes.iter().enumerate().map(named).collect());
-        text.insert("label2id".into(), classes.iter().enumerate().map(ids).collect());
-        for (name, shape) in parts_of_head {
-            if !has(&name) || name.starts_with("classifier.") {
-                let count = shape.iter().product();
-                let values = match (shape.len(), name.ends_with("norm.weight")) {
-                    (_, true) => vec![1.0; count],
-                    (1, _) => vec![0.0; count],
-                    _ => normal_numbers(&mut random, count, 0.02),
-                };
-                let raw = family.raw(&name).ok_or_else(|| {
-                    Error::checkpoint(path, format!("{} has no `{name}`", family.model_type))
-                })?;
-                parts.push((raw, Part::New(shape, values)));
-            }
+        let Some(name) = family.canonical(raw) else { continue };
+        let heads = ["pooler.", "lm.", "sequence.", "classifier.", "replaced."];
+        let of_any = heads.iter().any(|head| name.starts_with(head));
+        if !of_any || of_head(&name) && !name.starts_with("classifier.") {
+            let raw = whole_name(family, raw, &name);
+            parts.push((raw, Part::Stored(plain(tensor, bytes, &too_large))));
+            there.insert(name);
         }
     }
-    let mut config =
-        serde_json::to_vec_pretty(&text).map_err(|why| Error::checkpoint(path, why.to_string()))?;
-    config.push(b'\n');
-    write_folder(files, out, &config, true, |path, shown| write(path, shown, parts))?;
+    let mut random = random(seed, 0, Purpose::Start);
+    for (name, raw, shape) in head.into_iter().filter(|(name, ..)| !there.contains(name)) {
+        let count = shape.iter().product();
+        let values = match (shape.len(), name.ends_with("norm.weight")) {
+            (_, true) => vec![1.0; count],
+            (1, _) => vec![0.0; count],
+            _ => normal_numbers(&mut random, count, 0.02),
+        };
+        let raw = raw.ok_or_else(|| {
+            Error::checkpoint(path, format!("{} has no `{name}`", family.model_type))
+        })?;
+        parts.push((raw, Part::New(shape, values)));
+    }
+    write_folder(files, out, &text, true, |path, shown| write(path, shown, parts))?;
     Ok(())
 }
 
-/// The tensors of a classifier of texts, by canonical names, with their shapes.
-fn head(
-    family: &Family,
-    config: &crate::config::Config,
-    classes: usize,
-) -> Vec<(String, Vec<usize>)> {
+/// The configuration of a classifier of this class that tells these.
+fn described(bytes: &[u8], class: &str, classes: &[String]) -> serde_json::Result<Vec<u8>> {
+    let mut text: Map<String, Value> = serde_json::from_slice(bytes)?;
+    let names = classes.iter().enumerate();
+    let labels = names.clone().map(|(id, name)| (id.to_string(), Value::from(name.as_str())));
+    let ids = names.map(|(id, name)| (name.clone(), Value::from(id)));
+    text.insert("architectures".into(), json!([class]));
+    text.insert("problem_type".into(), "single_label_classification".into());
+    text.insert("id2label".into(), labels.collect());
+    text.insert("label2id".into(), ids.collect());
+    let mut text = serde_json::to_vec_pretty(&text)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// A tensor by its name here, the one in a file, and its shape.
+type Wanted = (String, Option<String>, Vec<usize>);
+
+/// The tensors of a classifier of texts or of tokens.
+fn head(family: &Family, config: &Config, task: Task, classes: usize) -> Vec<Wanted> {
     let width = config.hidden_size;
     let mut all = vec![
         ("classifier.weight".to_owned(), vec![classes, width]),
         ("classifier.bias".to_owned(), vec![classes]),
     ];
-    let transform = match (config.task_heads.shared, family.raw("sequence.transform.weight")) {
-        (true, _) => "lm.transform",
-        (false, Some(_)) => "sequence.transform",
-        (false, None) => "pooler",
+    let of_tokens = task == Task::TokenClassification;
+    let own = family.raw("sequence.transform.weight").is_some();
+    let transform = match (config.task_heads.shared, of_tokens, own) {
+        (true, ..) => Some("lm.transform"),
+        (_, true, _) => None,
+        (.., true) => Some("sequence.transform"),
+        (.., false) => Some("pooler"),
     };
-    all.push((format!("{transform}.weight"), vec![width, width]));
-    match config.task_heads.shared {
-        // ModernBERT's maps have no biases
-        true => all.push(("lm.norm.weight".into(), vec![width])),
-        false => all.push((format!("{transform}.bias"), vec![width])),
+    if let Some(transform) = transform {
+        all.push((format!("{transform}.weight"), vec![width, width]));
+        match config.task_heads.shared {
+            // ModernBERT's maps have no biases
+            true => all.push(("lm.norm.weight".into(), vec![width])),
+            false => all.push((format!("{transform}.bias"), vec![width])),
+        }
     }
-    all
+    // that of tokens is one map in all families, that of texts a module of several in some
+    let raw = |name: &str| match of_tokens && name.starts_with("classifier.") {
+        true => Some(name.to_owned()),
+        false => family.raw(name),
+    };
+    all.into_iter().map(|(name, shape)| (name.clone(), raw(&name), shape)).collect()
 }
 
 /// The name of an encoder's tensor in a file that holds a head too.

@@ -8,8 +8,8 @@ use super::{Purpose, random};
 use crate::config::Task;
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::task::{Item, Label, Labelled, Sample, Split, Target, encode, mask_some};
-use crate::tokens::{Encoding, Input, Limit};
+use crate::task::{Sample, Set, Split, Target, mask_some};
+use crate::tokens::Encoding;
 use crate::trace::{Intervention, Recorder};
 
 /// Examples by number, made into batches with what each is held against.
@@ -75,80 +75,45 @@ pub fn mean_loss(
     Ok(sum / count.max(1) as f64)
 }
 
-/// Labelled texts and pairs: classes by the model's own head, scores by the cosine of the
-/// embeddings.
+/// A part of a labelled set: classes of texts and of words by what tells them, the model's own head
+/// where it has one, scores of pairs by the cosine of their embeddings.
 pub struct LabelledExamples {
-    items: Vec<(Vec<Encoding>, Label)>,
-    /// The least and the largest score.
-    range: (f64, f64),
+    set: Set,
+    /// Which of its items.
+    places: Vec<usize>,
     pad: u32,
 }
 
 impl LabelledExamples {
-    /// The items of one part, encoded for `model`.
+    /// The items of one part of a set that was made for `model`.
     ///
     /// # Errors
-    /// [`Error::Input`] for an item that is no input of the model, for classes of words, or where
-    /// there are no items.
-    pub fn new(
-        set: &Labelled,
-        name: &str,
-        split: Split,
-        model: &Model,
-        limit: &Limit,
-    ) -> Result<Self> {
-        let items = set.items.iter().filter(|item| item.split == split);
-        let items = items.map(|item| match item.label {
-            Label::Words(_) => Err(Error::input(name, "classes of words, expected those of texts")),
-            _ => Ok((texts(item, model, limit)?, item.label.clone())),
-        });
-        let items = items.collect::<Result<Vec<_>>>()?;
-        if items.is_empty() {
-            return Err(Error::input(name, format!("holds no items for {split:?}").to_lowercase()));
+    /// [`Error::Input`] where there are no items.
+    pub fn new(set: Set, split: Split, model: &Model) -> Result<Self> {
+        let places = set.part(split);
+        match places.is_empty() {
+            true => {
+                let why = format!("holds no items for {split:?}").to_lowercase();
+                Err(Error::input(set.name(), why))
+            }
+            false => Ok(Self { places, pad: model.tokenizer()?.pad_id(), set }),
         }
-        let scores = set.items.iter().filter_map(|item| match item.label {
-            Label::Score(score) => Some(score),
-            _ => None,
-        });
-        let range = scores.fold((f64::MAX, f64::MIN), |(a, b), s| (a.min(s), b.max(s)));
-        Ok(Self { items, range, pad: model.tokenizer()?.pad_id() })
     }
-}
 
-/// Pairs with a score are read one text at a time, others together.
-fn texts(item: &Item, model: &Model, limit: &Limit) -> Result<Vec<Encoding>> {
-    match (&item.input, &item.label) {
-        (Input::Pair(a, b), Label::Score(_)) => {
-            let one = |text: &String| encode(model, &Input::Text(text.clone()), limit);
-            Ok(vec![one(a)?, one(b)?])
-        }
-        (input, _) => Ok(vec![encode(model, input, limit)?]),
+    /// The set that it is a part of.
+    pub fn set(&self) -> &Set {
+        &self.set
     }
 }
 
 impl Examples for LabelledExamples {
     fn count(&self) -> usize {
-        self.items.len()
+        self.places.len()
     }
 
     fn sample(&self, places: &[usize], _: u64) -> Result<Sample> {
-        let some = || places.iter().map(|&i| &self.items[i]);
-        let encodings: Vec<Encoding> = some().flat_map(|(texts, _)| texts.clone()).collect();
-        let (low, high) = self.range;
-        let mut classes = Vec::new();
-        let mut scores = Vec::new();
-        for (_, label) in some() {
-            match *label {
-                Label::Words(_) => {}
-                Label::Class(class) => classes.push(class),
-                Label::Score(s) => scores.push(((s - low) / (high - low).max(1e-12)) as f32),
-            }
-        }
-        let target = match classes.is_empty() {
-            false => Target::Classes(classes),
-            true => Target::Alike(scores),
-        };
-        Ok(Sample::new(&encodings, self.pad, Some(target)))
+        let items: Vec<usize> = places.iter().map(|&place| self.places[place]).collect();
+        Ok(self.set.sample(&items, self.pad))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Checkpoints that runs start from, and those that they write.
 
+use std::path::Path;
+
 use attnviz::export::{write_start, write_trained};
 use attnviz::model::Trainable;
 use attnviz::tokens::Batch;
@@ -18,31 +20,35 @@ fn batch(model: &Model) -> Batch {
     Batch::from_ids(ids, ndarray::Array2::ones((2, 6)))
 }
 
+/// Every family that has a classifier.
+const ENCODERS: [&str; 13] = [
+    "bert_model",
+    "bert_mlm",
+    "roberta_mlm",
+    "camembert_mlm",
+    "distilbert_mlm",
+    "albert_mlm",
+    "electra_model",
+    "electra_pretraining",
+    "mpnet_model",
+    "deberta_v2_model",
+    "modernbert_mlm",
+    "longformer_mlm",
+    "xlm_roberta_seqcls",
+];
+
 #[test]
 fn starts_have_a_classifier_and_the_same_encoder() {
-    for name in [
-        "bert_model",
-        "bert_mlm",
-        "roberta_mlm",
-        "camembert_mlm",
-        "distilbert_mlm",
-        "albert_mlm",
-        "electra_model",
-        "electra_pretraining",
-        "mpnet_model",
-        "deberta_v2_model",
-        "modernbert_mlm",
-        "longformer_mlm",
-        "xlm_roberta_seqcls",
-    ] {
+    let tasks = [Task::SequenceClassification, Task::TokenClassification];
+    for (name, task) in ENCODERS.iter().flat_map(|name| tasks.map(|task| (*name, task))) {
         let folder = fixture("goldens").join(name);
         let place = TempDir::new().expect("folder");
         let out = place.path().join("start");
         let classes = ["bad", "fair", "good"].map(str::to_owned);
-        write_start(&files(&folder), &classes, 7, &out).expect(name);
+        write_start(&files(&folder), task, &classes, 7, &out).expect(name);
         let start = Model::open(&files(&out), &LoadOptions::default()).expect(name);
         let notes = &start.report().notes;
-        assert_eq!(start.config().task, Task::SequenceClassification, "{name}: {notes:?}");
+        assert_eq!(start.config().task, task, "{name}: {notes:?}");
         assert_eq!(start.config().labels, classes, "{name}");
         assert!(start.report().unused.is_empty(), "{name}: {:?}", start.report().unused);
         let options = LoadOptions { task: Some(Task::Encoder), ..LoadOptions::default() };
@@ -53,12 +59,42 @@ fn starts_have_a_classifier_and_the_same_encoder() {
             (numbers(&hidden), hidden)
         };
         // a classifier of Longformer's looks at its first token from everywhere
-        if name != "longformer_mlm" {
+        if name != "longformer_mlm" || task == Task::TokenClassification {
             assert_eq!(run(&before).0, run(&start).0, "{name}");
         }
         let logits = start.head(&run(&start).1, &batch).expect("head").logits.expect("logits");
-        assert_eq!(logits.dims(), [2, 3], "{name}");
+        let of_tokens = task == Task::TokenClassification;
+        assert_eq!(logits.dims(), if of_tokens { &[2, 6, 3][..] } else { &[2, 3] }, "{name}");
     }
+}
+
+#[test]
+fn a_head_that_knows_the_classes_is_kept_whatever_their_order() {
+    let place = TempDir::new().expect("folder");
+    let at = |name: &str| place.path().join(name);
+    let classes = |all: &[&str]| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>();
+    let (texts, words) = (Task::SequenceClassification, Task::TokenClassification);
+    let write = |from: &Path, task, all: &[&str], name: &str| {
+        let seed = name.len() as u64; // no two new heads are the same
+        write_start(&files(from), task, &classes(all), seed, &at(name)).expect(name);
+        let model = Model::open(&files(&at(name)), &LoadOptions::default()).expect(name);
+        let read = candle_core::safetensors::load(at(name).join("model.safetensors"), &Device::Cpu);
+        (model.config().labels.clone(), numbers(&read.expect("tensors")["classifier.weight"]))
+    };
+    let own = write(&fixture("fill/bert"), texts, &["good", "bad", "fair"], "own");
+    for (all, name) in [
+        (&["bad", "fair", "good"][..], "another order"),
+        (&["BAD", "Good"], "fewer, and in capitals"),
+        (&["0", "1", "2"], "by number"),
+    ] {
+        assert_eq!(write(&at("own"), texts, all, name), own, "{name}");
+    }
+    let other = write(&at("own"), texts, &["bad", "good", "poor"], "unknown to it");
+    assert!(other.0 == ["bad", "good", "poor"] && other.1 != own.1);
+    // that of texts tells no words
+    let other = write(&at("own"), words, &["bad", "fair", "good"], "of words");
+    assert!(other.0 == ["bad", "fair", "good"] && other.1 != own.1);
+    assert_eq!(write(&at("of words"), words, &["good", "bad"], "kept"), other);
 }
 
 #[test]

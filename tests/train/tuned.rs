@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use attnviz::task::{Labelled, Split};
+use attnviz::task::{Set, Split};
 use attnviz::tokens::Limit;
 use attnviz::train::{
     Bench, Dropout, Gating, LabelledExamples, Penalty, Plan, Run, Tune, mean_loss,
@@ -135,10 +135,8 @@ fn pairs_are_trained_towards_their_scores() {
     let folder = fixture("fill/bert");
     let model = Model::from_pretrained(&folder.display().to_string()).expect("loads");
     let name = path.display().to_string();
-    let set = Labelled::open(&name).expect("reads");
-    let limit = Limit::default();
-    let examples =
-        LabelledExamples::new(&set, &name, Split::Train, &model, &limit).expect("examples");
+    let set = Set::open(&name, &model, &Limit::default(), 4).expect("reads");
+    let examples = LabelledExamples::new(set.clone(), Split::Train, &model).expect("examples");
     let mut run = Run::new(plan(40), trainable(&folder)).expect("run");
     let first = mean_loss(&run.trainable().frozen().expect("model"), &examples, 4, 0, &[]);
     while !run.is_done() {
@@ -147,6 +145,6 @@ fn pairs_are_trained_towards_their_scores() {
     let last = mean_loss(&run.trainable().frozen().expect("model"), &examples, 4, 0, &[]);
     let (first, last) = (first.expect("loss"), last.expect("loss"));
     assert!(last < 0.2 * first, "{first} to {last}");
-    let none = LabelledExamples::new(&set, &name, Split::Test, &model, &limit).err();
+    let none = LabelledExamples::new(set, Split::Test, &model).err();
     assert!(none.expect("refused").to_string().contains("no items for test"));
 }

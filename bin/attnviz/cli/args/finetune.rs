@@ -8,9 +8,10 @@ use clap::builder::PossibleValuesParser;
 use super::{ModelArgs, RunArgs, TalkArgs};
 
 pub const NOTES: &str = "\
-A labelled set of classes trains the model's own classifier, or a new one on top where the
-checkpoint has none; pairs with scores train the cosine of their mean embeddings; a file of
-texts trains a masked or causal language model.
+A labelled set with classes of texts or of words trains the model's own classifier, or a new
+one on top where the checkpoint has none that knows them all by name or number; a word is told
+at its first token. Pairs with scores train the cosine of their mean embeddings; a file of texts
+trains a masked or causal language model.
 
 With --gates each head has a gate that is trained with the weights (Voita et al. 2019): l0
 draws it from a hard-concrete distribution and counts the gates that are open (Louizos et al.

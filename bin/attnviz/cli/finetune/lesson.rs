@@ -4,60 +4,93 @@ use std::path::Path;
 
 use attnviz::export::{ConvertOptions, convert, write_start};
 use attnviz::hub::ModelFiles;
-use attnviz::task::{Labelled, Set, Split};
-use attnviz::tokens::{Encoding, Limit};
-use attnviz::train::{Examples, LabelledExamples, TextExamples, mean_loss};
-use attnviz::{Error, Intervention, Model, Result};
+use attnviz::task::{Label, Labelled, Reached, Set, Split};
+use attnviz::tokens::Encoding;
+use attnviz::train::{Examples, LabelledExamples, TextExamples, mean_loss, sha256};
+use attnviz::{Error, Intervention, Model, Result, Task};
+use serde_json::{Value, json};
 
-use super::super::args::{FinetuneArgs, RunArgs};
+use super::super::args::FinetuneArgs;
 use super::super::{lines, session};
 
 /// Of so many texts one is for validation.
 const HELD: usize = 10;
 
-/// Examples, and what a model is worth.
-pub struct Lesson {
-    examples: Box<dyn Examples>,
-    told: Told,
+/// The labelled set of the command line, with its name.
+pub struct Named<'a> {
+    name: &'a str,
+    set: Labelled,
 }
 
-enum Told {
-    Set(Box<Set>),
-    /// Texts, by the loss on them.
+impl<'a> Named<'a> {
+    /// Reads it, and refuses one without all three parts.
+    pub fn open(name: &'a str) -> Result<Self> {
+        let set = Labelled::open(name)?;
+        for split in [Split::Train, Split::Validation, Split::Test] {
+            if set.part(split).next().is_none() {
+                let why = format!("holds no items for {split:?}").to_lowercase();
+                return Err(Error::Input { place: name.into(), why });
+            }
+        }
+        Ok(Self { name, set })
+    }
+
+    fn of(&self, model: &Model, args: &FinetuneArgs) -> Result<Set> {
+        let limit = session::limit(&args.run);
+        Set::new(self.set.clone(), self.name, model, &limit, args.course.batch_size.into())
+    }
+
+    /// What a model reaches on the part for tests, and by what.
+    pub fn reached(&self, model: &Model, args: &FinetuneArgs) -> Result<(String, Reached)> {
+        let set = self.of(model, args)?;
+        Ok((set.by(), set.reached(model, &[], Split::Test)?))
+    }
+
+    /// The checkpoint that the run starts from: with a head for the classes of the set.
+    fn start(&self, files: &ModelFiles, seed: u64, folder: &Path) -> Result<()> {
+        let task = match self.set.items.first().map(|item| &item.label) {
+            Some(Label::Words(_)) => Task::TokenClassification,
+            Some(Label::Class(_)) => Task::SequenceClassification,
+            _ => return unchanged(files, folder),
+        };
+        write_start(files, task, &self.set.classes, seed, folder)
+    }
+}
+
+fn unchanged(files: &ModelFiles, folder: &Path) -> Result<()> {
+    convert(files, folder, &ConvertOptions::default()).map(drop)
+}
+
+/// The checkpoint that the run starts from.
+pub fn start(data: Option<&Named<'_>>, files: &ModelFiles, seed: u64, folder: &Path) -> Result<()> {
+    data.map_or_else(|| unchanged(files, folder), |data| data.start(files, seed, folder))
+}
+
+/// Examples, and what a model is worth.
+pub enum Lesson {
+    /// The part of a labelled set that is for training.
+    Set(Box<LabelledExamples>),
+    /// Texts, by the loss on those that are held.
     Texts {
+        learnt: TextExamples,
         held: TextExamples,
+        /// Of their tokens.
+        sha256: String,
         batch_size: usize,
         seed: u64,
     },
 }
 
-pub fn limit(run: &RunArgs) -> Limit {
-    Limit { max: run.max_length.map(|most| most as usize), truncate: run.truncate }
-}
-
-/// The checkpoint that the run starts from: with a head for the classes of the set.
-pub fn start(args: &FinetuneArgs, files: &ModelFiles, folder: &Path) -> Result<()> {
-    let classes = match &args.data {
-        Some(name) => Labelled::open(name)?.classes,
-        None => Vec::new(),
-    };
-    match classes.is_empty() {
-        true => convert(files, folder, &ConvertOptions::default()).map(drop),
-        false => write_start(files, &classes, args.course.seed, folder),
-    }
-}
-
 impl Lesson {
-    pub fn new(args: &FinetuneArgs, model: &Model) -> Result<Self> {
-        let (limit, batch_size) = (limit(&args.run), usize::from(args.course.batch_size));
-        if let Some(name) = &args.data {
-            let set = Labelled::open(name)?;
-            let examples = LabelledExamples::new(&set, name, Split::Train, model, &limit)?;
-            let set = Set::new(set, name, model, &limit, batch_size)?;
-            return Ok(Self { examples: Box::new(examples), told: Told::Set(Box::new(set)) });
+    pub fn new(args: &FinetuneArgs, data: Option<&Named<'_>>, model: &Model) -> Result<Self> {
+        if let Some(data) = data {
+            let set = data.of(model, args)?;
+            return Ok(Self::Set(Box::new(LabelledExamples::new(set, Split::Train, model)?)));
         }
-        let (mut learnt, mut held) = (Vec::new(), Vec::new());
-        for (place, encoding) in texts(args, model)?.into_iter().enumerate() {
+        let (texts, mut learnt, mut held) = (texts(args, model)?, Vec::new(), Vec::new());
+        let ids = texts.iter().flat_map(|text| text.tokens.iter().map(|token| token.id));
+        let sha256 = sha256(format!("{:?}", ids.collect::<Vec<_>>()).as_bytes());
+        for (place, encoding) in texts.into_iter().enumerate() {
             match place % HELD == HELD - 1 {
                 true => held.push(encoding),
                 false => learnt.push(encoding),
@@ -68,33 +101,51 @@ impl Lesson {
             let why = format!("{} texts; expected {HELD} or more", learnt.len());
             return Err(Error::Input { place: place.unwrap_or_default(), why });
         }
-        let held = TextExamples::new(held, args.mask_share, model)?;
-        let told = Told::Texts { held, batch_size, seed: args.course.seed };
-        Ok(Self { examples: Box::new(TextExamples::new(learnt, args.mask_share, model)?), told })
+        let examples = |some| TextExamples::new(some, args.mask_share, model);
+        let (learnt, held) = (examples(learnt)?, examples(held)?);
+        let (batch_size, seed) = (args.course.batch_size.into(), args.course.seed);
+        Ok(Self::Texts { learnt, held, sha256, batch_size, seed })
+    }
+
+    /// What a run is about besides its plan: it goes on with the same.
+    pub fn about(&self, args: &FinetuneArgs, files: &ModelFiles) -> Value {
+        let run = &args.run;
+        let set = |set: &Labelled| sha256(format!("{set:?}").as_bytes());
+        match self {
+            Self::Set(examples) => json!({
+                "model": files.name,
+                "max_length": run.max_length,
+                "truncate": run.truncate,
+                "set_sha256": set(examples.set().labelled()),
+            }),
+            Self::Texts { sha256, .. } => json!({
+                "model": files.name,
+                "mask_share": args.mask_share,
+                "text_sha256": sha256,
+            }),
+        }
     }
 
     pub fn examples(&self) -> &dyn Examples {
-        self.examples.as_ref()
-    }
-
-    pub fn count(&self) -> usize {
-        self.examples.count()
+        match self {
+            Self::Set(examples) => examples.as_ref(),
+            Self::Texts { learnt, .. } => learnt,
+        }
     }
 
     /// What [`worth`](Self::worth) is called.
     pub fn worth_name(&self) -> &'static str {
-        match &self.told {
-            Told::Set(set) if set.has_loss() => "minus the loss",
-            Told::Set(_) => "Spearman",
-            Told::Texts { .. } => "minus the loss",
+        match self {
+            Self::Set(examples) if !examples.set().has_loss() => "Spearman",
+            _ => "minus the loss",
         }
     }
 
     /// What a model is worth on the part for validation.
     pub fn worth(&self, model: &Model, changes: &[Intervention]) -> Result<f64> {
-        match &self.told {
-            Told::Set(set) => set.worth(model, changes, Split::Validation),
-            Told::Texts { held, batch_size, seed } => {
+        match self {
+            Self::Set(examples) => examples.set().worth(model, changes, Split::Validation),
+            Self::Texts { held, batch_size, seed, .. } => {
                 Ok(-mean_loss(model, held, *batch_size, *seed, changes)?)
             }
         }

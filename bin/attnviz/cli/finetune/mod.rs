@@ -3,9 +3,10 @@
 mod lesson;
 mod report;
 
+use attnviz::hub::ModelFiles;
 use attnviz::output::write_file;
 use attnviz::picture::{Format, Style, TextEngine, chart};
-use attnviz::task::{Reached, Set, Split};
+use attnviz::task::Reached;
 use attnviz::train::{Bench, Dropout, Gating, Penalty, Plan, Run, Schedule, Shape, Tune};
 use attnviz::{Error, LoadOptions, Model, Result};
 
@@ -13,22 +14,21 @@ use super::args::{FinetuneArgs, ModelArgs, RunArgs};
 use super::console::Console;
 use super::session;
 use super::threads;
-use lesson::Lesson;
+use lesson::{Lesson, Named};
 use report::Found;
 
 pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
     check(args)?;
+    let data = args.data.as_deref().map(Named::open).transpose()?;
     let bench = Bench::claim(&args.out, args.force, args.resume)?;
     threads::set(args.run.threads)?;
     let options = LoadOptions {
         task: session::task(&args.model)?,
         device: session::device(&args.run.device)?,
     };
-    let original = session::files(&args.model, console)?;
-    let start = bench.start(|folder| lesson::start(args, &original, folder))?;
-    let model = Model::open(&start, &options)?;
-    let lesson = Lesson::new(args, &model)?;
-    let (plan, then) = plans(args, lesson.count());
+    let begun = begin(args, data.as_ref(), &options, &bench, console);
+    let Begun { start, lesson, against } = begun.inspect_err(|_| bench.discard())?;
+    let (plan, then) = plans(args, lesson.examples().count());
     let bar = console.bar(plan.schedule.steps, "steps");
     let progress = |run: &Run, which: usize| {
         if bar.position() > run.steps() {
@@ -51,14 +51,9 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
     let tuned = bench.run(&tune, &start)?;
     bar.finish_and_clear();
     let mut found = Found::new(&args.out, tuned, lesson.worth_name());
-    if let Some(name) = &args.data {
-        let before = reached(name, &Model::open(&original, &options)?, args)?;
-        let after = reached(name, &of(&args.out.display().to_string(), &args.run, console)?, args)?;
-        let against = args.against.as_ref().map(|other| -> Result<_> {
-            let (_, reached) = reached(name, &of(other, &args.run, console)?, args)?;
-            Ok((other.clone(), reached))
-        });
-        found.hold(before, after, against.transpose()?, args);
+    if let (Some(data), Some((before, other))) = (&data, against) {
+        let after = of(&args.out.display().to_string(), &args.run, console)?;
+        found.hold(before, data.reached(&after, args)?, args.against.clone().zip(other), args);
     }
     draw(args, &found)?;
     bench.finish()?;
@@ -70,17 +65,44 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
     Ok(0)
 }
 
+/// What there is before the first step.
+struct Begun {
+    start: ModelFiles,
+    lesson: Lesson,
+    /// What the checkpoint reaches as it is, and what another model does, where there are labels.
+    against: Option<(Told, Option<Reached>)>,
+}
+
+/// By what items were told, and how well.
+type Told = (String, Reached);
+
+/// Everything that may turn out to be unusable, before anything is trained.
+fn begin(
+    args: &FinetuneArgs,
+    data: Option<&Named<'_>>,
+    options: &LoadOptions,
+    bench: &Bench,
+    console: &Console,
+) -> Result<Begun> {
+    let original = session::files(&args.model, console)?;
+    let start = bench.start(|to| lesson::start(data, &original, args.course.seed, to))?;
+    let lesson = Lesson::new(args, data, &Model::open(&start, options)?)?;
+    bench.about(&lesson.about(args, &original))?;
+    let against = data.map(|data| -> Result<_> {
+        let before = data.reached(&Model::open(&original, options)?, args)?;
+        let other = args
+            .against
+            .as_ref()
+            .map(|name| -> Result<_> { Ok(data.reached(&of(name, &args.run, console)?, args)?.1) });
+        Ok((before, other.transpose()?))
+    });
+    Ok(Begun { start, lesson, against: against.transpose()? })
+}
+
 /// Another model by its name.
 fn of(name: &str, run: &RunArgs, console: &Console) -> Result<Model> {
     let args = ModelArgs { model: Some(name.to_owned()), ..ModelArgs::default() };
     session::open_model(&args, run, console)
-}
-
-/// What a model reaches on the part for tests, and by what.
-fn reached(name: &str, model: &Model, args: &FinetuneArgs) -> Result<(String, Reached)> {
-    let limit = lesson::limit(&args.run);
-    let set = Set::open(name, model, &limit, args.course.batch_size.into())?;
-    Ok((set.by(), set.reached(model, &[], Split::Test)?))
 }
 
 /// The curve of the run, and its numbers, beside the weights.

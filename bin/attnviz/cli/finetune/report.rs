@@ -93,12 +93,12 @@ impl Found {
             steps_before += points.last().map_or(0, |point| point.step);
         }
         let [loss, mut worth] = curves;
-        let name = match self.worth_name {
+        let (name, y) = match self.worth_name {
             "minus the loss" => {
                 worth.iter_mut().for_each(|(_, y)| *y = -*y);
-                "validation loss"
+                ("validation loss", "loss".into())
             }
-            other => other,
+            other => (other, format!("loss, {other}")),
         };
         let line = |name: &str, colour, points| Line {
             name: name.into(),
@@ -110,7 +110,7 @@ impl Found {
         Chart {
             title: one_line(&self.out.display().to_string()),
             x: "step".into(),
-            y: "loss".into(),
+            y,
             panels: vec![Panel { title: "training and validation".into(), curves }],
             notes: Vec::new(),
         }
