@@ -126,8 +126,9 @@ fn classes_pairs_and_texts() {
     assert_eq!(found["test"]["against"]["no_worse"], true, "{found}");
 
     let found = run(&["words", "--file", "texts.txt", "--steps", "40", "--every", "10"]);
-    let worth = |i: usize| found["runs"][0][i]["worth"].as_f64().expect("a number");
-    assert!(worth(3) > worth(0), "{found}");
+    let validation = |i: usize| found["runs"][0][i]["validation"].as_f64().expect("a number");
+    assert_eq!(found["validation"], "loss");
+    assert!(validation(3) < validation(0) && validation(3) > 0.0, "{found}");
 }
 
 #[test]

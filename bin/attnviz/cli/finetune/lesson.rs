@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::args::FinetuneArgs;
 use super::super::{lines, session};
+use super::report::Told;
 
 /// Of so many texts one is for validation.
 const HELD: usize = 10;
@@ -133,11 +134,11 @@ impl Lesson {
         }
     }
 
-    /// What [`worth`](Self::worth) is called.
-    pub fn worth_name(&self) -> &'static str {
+    /// What [`worth`](Self::worth) stands for.
+    pub fn told(&self) -> Told {
         match self {
-            Self::Set(examples) if !examples.set().has_loss() => "Spearman",
-            _ => "minus the loss",
+            Self::Set(examples) if !examples.set().has_loss() => Told::Spearman,
+            _ => Told::Loss,
         }
     }
 

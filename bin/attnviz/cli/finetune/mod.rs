@@ -36,7 +36,7 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
         }
         bar.set_position(run.steps());
         if let Some(point) = run.points().last().filter(|point| point.step == run.steps()) {
-            bar.suspend(|| console.detail(&report::line(which, point)));
+            bar.suspend(|| console.detail(&report::line(which, point, lesson.told())));
         }
     };
     let tune = Tune {
@@ -50,7 +50,7 @@ pub fn run(args: &FinetuneArgs, console: &Console) -> Result<u8> {
     };
     let tuned = bench.run(&tune, &start)?;
     bar.finish_and_clear();
-    let mut found = Found::new(&args.out, tuned, lesson.worth_name());
+    let mut found = Found::new(&args.out, tuned, lesson.told());
     if let (Some(data), Some((before, other))) = (&data, against) {
         let after = of(&args.out.display().to_string(), &args.run, console)?;
         found.hold(before, data.reached(&after, args)?, args.against.clone().zip(other), args);

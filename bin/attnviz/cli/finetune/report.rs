@@ -19,7 +19,7 @@ const ROUNDS: usize = 2000;
 pub struct Found {
     out: PathBuf,
     tuned: Tuned,
-    worth_name: &'static str,
+    told: Told,
     held: Option<Held>,
 }
 
@@ -45,21 +45,46 @@ impl Against {
     }
 }
 
+/// What tells how a run goes on the part for validation.
+#[derive(Clone, Copy)]
+pub enum Told {
+    Loss,
+    Spearman,
+}
+
+impl Told {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Spearman => "Spearman",
+        }
+    }
+
+    /// As people know it: a loss is the better the smaller it is.
+    fn of(self, point: &Point) -> f64 {
+        match self {
+            Self::Loss => -point.worth,
+            Self::Spearman => point.worth,
+        }
+    }
+}
+
 /// A look at validation in a line.
-pub fn line(which: usize, point: &Point) -> String {
+pub fn line(which: usize, point: &Point, told: Told) -> String {
     let open = point.open.map(|open| format!(", {} open", many(open, "gate"))).unwrap_or_default();
     let run = if which == 0 { "" } else { "after the cut, " };
     format!(
-        "{run}step {}: loss {}, validation {}{open}",
+        "{run}step {}: loss {}, validation {} {}{open}",
         point.step,
         number(point.loss),
-        number(point.worth)
+        told.name(),
+        number(told.of(point))
     )
 }
 
 impl Found {
-    pub fn new(out: &Path, tuned: Tuned, worth_name: &'static str) -> Self {
-        Self { out: out.into(), tuned, worth_name, held: None }
+    pub fn new(out: &Path, tuned: Tuned, told: Told) -> Self {
+        Self { out: out.into(), tuned, told, held: None }
     }
 
     pub fn hold(
@@ -88,17 +113,14 @@ impl Found {
             for point in points {
                 let at = (steps_before + point.step) as f64;
                 curves[0].push((at, point.loss));
-                curves[1].push((at, point.worth));
+                curves[1].push((at, self.told.of(point)));
             }
             steps_before += points.last().map_or(0, |point| point.step);
         }
-        let [loss, mut worth] = curves;
-        let (name, y) = match self.worth_name {
-            "minus the loss" => {
-                worth.iter_mut().for_each(|(_, y)| *y = -*y);
-                ("validation loss", "loss".into())
-            }
-            other => (other, format!("loss, {other}")),
+        let [loss, validation] = curves;
+        let (name, y) = match self.told {
+            Told::Loss => ("validation loss", "loss"),
+            Told::Spearman => ("validation Spearman", "loss, Spearman"),
         };
         let line = |name: &str, colour, points| Line {
             name: name.into(),
@@ -106,11 +128,11 @@ impl Found {
             points,
             ..Line::default()
         };
-        let curves = vec![line("training loss", 1, loss), line(name, 2, worth)];
+        let curves = vec![line("training loss", 1, loss), line(name, 2, validation)];
         Chart {
             title: one_line(&self.out.display().to_string()),
             x: "step".into(),
-            y,
+            y: y.into(),
             panels: vec![Panel { title: "training and validation".into(), curves }],
             notes: Vec::new(),
         }
@@ -154,10 +176,20 @@ impl Found {
             .map(|one| json!({ "head": one.head.to_string(), "gate": one.score }))
             .collect();
         let removed: Vec<String> = self.tuned.removed.iter().map(ToString::to_string).collect();
+        let one = |point: &Point| {
+            json!({
+                "step": point.step,
+                "loss": point.loss,
+                "validation": self.told.of(point),
+                "open": point.open,
+            })
+        };
+        let runs = self.tuned.points.iter().map(|points| points.iter().map(one).collect());
+        let runs: Vec<Vec<Value>> = runs.collect();
         let all = json!({
             "folder": self.out,
-            "validation": self.worth_name,
-            "runs": self.tuned.points,
+            "validation": self.told.name(),
+            "runs": runs,
             "gates": gates,
             "removed": removed,
             "test": held,
@@ -169,7 +201,7 @@ impl Found {
         let mut text = String::new();
         for (which, points) in self.tuned.points.iter().enumerate() {
             for point in points {
-                text += &format!("{}\n", line(which, point));
+                text += &format!("{}\n", line(which, point, self.told));
             }
         }
         if !self.tuned.gates.is_empty() {
