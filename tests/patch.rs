@@ -184,8 +184,11 @@ fn a_sweep_goes_through_heads_positions_and_both() {
     assert_eq!((cells.len(), runs), (12, 12));
     let one = &cells[5];
     assert_eq!(one.place, Place { layer: 1, heads: Some(vec![1]), position: None });
-    let alone = patching.value(Point::Output, std::slice::from_ref(&one.place));
-    assert_eq!(one.value, alone.expect("patched"));
+    // side by side or alone
+    for cell in &cells {
+        let alone = patching.value(Point::Output, std::slice::from_ref(&cell.place));
+        assert!((cell.value - alone.expect("patched")).abs() < 1e-5, "{cell:?}");
+    }
     assert_eq!(one.restored, patching.restored(one.value));
     let together: Vec<Place> = cells[4..8].iter().map(|cell| cell.place.clone()).collect();
     let (together, layer) = (
@@ -199,6 +202,33 @@ fn a_sweep_goes_through_heads_positions_and_both() {
     let both = patching.places(Point::Output, By::HeadPosition, &heads);
     assert_eq!(both.len(), 2 * 7);
     assert_eq!(both[8], Place { layer: 2, heads: Some(vec![3]), position: Some(1) });
+}
+
+/// Every point, in groups and without, with and without heads, side by side as alone.
+#[test]
+fn a_sweep_gives_what_its_places_give_alone() {
+    for name in ["bert_mlm", "llama_lm", "bart_lm"] {
+        let (case, model) = case(name);
+        let stack = model.config().stack();
+        let heads = all_heads(&model, stack);
+        for (_, point) in Point::NAMES {
+            for direction in [Direction::Denoising, Direction::Noising] {
+                let metric = case.metric();
+                let patching = case.patching(&model, (stack, point), metric, direction);
+                let patching = patching.expect("runs");
+                for (_, by) in By::NAMES {
+                    let cells = patching.sweep(point, by, &heads, || {}).expect("swept");
+                    assert_eq!(cells.len(), patching.places(point, by, &heads).len());
+                    for cell in cells {
+                        let place = std::slice::from_ref(&cell.place);
+                        let alone = patching.value(point, place).expect("patched");
+                        let off = (cell.value - alone).abs();
+                        assert!(off < 1e-5, "{name} {point:?} {by:?}: {cell:?}, not {alone}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ impl Filler<'_> {
         let sampler = Sampler::new(sampling.clone(), 0)?;
         let batch = self.batch(encoding);
         let states = self.states(&batch)?; // [L + 1, T, D]
-        let many = repeated(&batch, states.dim(0)?)?;
+        let many = batch.repeated(states.dim(0)?)?;
         let states = match self.model.config().norm_order {
             NormOrder::Post => states,
             NormOrder::Pre => self.normed(&many, states)?,
@@ -84,21 +84,4 @@ impl Filler<'_> {
         };
         self.model.forward(many, &mut Recorder::new(), &[ends])
     }
-}
-
-/// A batch of one, `count` times.
-fn repeated(batch: &Batch, count: usize) -> Result<Batch> {
-    let all = |array: &ndarray::Array2<u32>| {
-        let shape = (count, array.ncols());
-        array.broadcast(shape).map(|view| view.to_owned())
-    };
-    let wrong = || Error::input("batch", "not one example");
-    let again = |array| all(array).ok_or_else(wrong);
-    Ok(Batch {
-        ids: again(&batch.ids)?,
-        mask: again(&batch.mask)?,
-        type_ids: again(&batch.type_ids)?,
-        global: batch.global.as_ref().map(again).transpose()?,
-        lengths: batch.lengths.repeat(count),
-    })
 }

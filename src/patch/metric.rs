@@ -1,6 +1,7 @@
 //! One number for how far a run has the clean answer.
 
 use candle_core::{DType, Tensor};
+use ndarray::Array2;
 
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -56,34 +57,40 @@ impl Metric {
         }
     }
 
-    /// What of a run the number is made of: the logits, or the embedding. `hidden` [1,T,D] is the last
-    /// layer's output for `batch`.
+    /// What of a run the number is made of, example by example: the logits, or the embedding. `hidden`
+    /// [B,T,D] is the last layer's output for `batch`.
     ///
     /// # Errors
     /// [`Error::Checkpoint`] for a model without a head that gives logits, [`Error::Array`] for a
     /// position, token or class that is not there.
-    pub(super) fn read(self, model: &Model, hidden: &Tensor, batch: &Batch) -> Result<Vec<f64>> {
+    pub(super) fn read(
+        self,
+        model: &Model,
+        hidden: &Tensor,
+        batch: &Batch,
+    ) -> Result<Vec<Vec<f64>>> {
         if self == Self::Cosine {
-            return numbers(&embedding(hidden, batch)?);
+            return rows(&embedding(hidden, batch)?);
         }
         let logits = match self.at() {
             None => model.head(hidden, batch)?.logits,
             Some(at) => {
                 check("position", at, hidden.dim(1)?)?;
-                let one = ndarray::Array2::ones((1, 1));
-                model.head(&hidden.narrow(1, at, 1)?, &Batch::from_ids(one.clone(), one))?.logits
+                let ones = Array2::ones((hidden.dim(0)?, 1));
+                let hidden = hidden.narrow(1, at, 1)?.contiguous()?; // [B, 1, D]
+                model.head(&hidden, &Batch::from_ids(ones.clone(), ones))?.logits
             }
         };
         let why = "it has no head that gives logits; cosine needs none";
         let logits = logits.ok_or_else(|| Error::checkpoint(&model.report().name, why))?;
-        let logits = numbers(&logits)?;
+        let logits = rows(&logits)?;
         let named = match self {
             Self::LogitDifference { answer, wrong, .. } => vec![answer, wrong],
             Self::Probability { answer, .. } => vec![answer],
             _ => Vec::new(),
         };
         for one in named {
-            check("answer", one as usize, logits.len())?;
+            check("answer", one as usize, logits.first().map_or(0, Vec::len))?;
         }
         Ok(logits)
     }
@@ -120,8 +127,9 @@ fn check(what: &str, found: usize, count: usize) -> Result<()> {
     Err(Error::Array { what, want, found: found.to_string() })
 }
 
-fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
-    Ok(tensor.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?)
+/// What each example has.
+fn rows(tensor: &Tensor) -> Result<Vec<Vec<f64>>> {
+    Ok(tensor.to_dtype(DType::F64)?.flatten_from(1)?.to_vec2()?)
 }
 
 fn log_probs(logits: &[f64]) -> Vec<f64> {

@@ -45,8 +45,10 @@ mod answer;
 mod metric;
 mod place;
 mod run;
+mod sweep;
 
 pub use answer::{next_token, token_in_place};
 pub use metric::Metric;
 pub use place::{By, Place, Point};
-pub use run::{Cell, Direction, Patching, Prompt};
+pub use run::{Direction, Patching, Prompt};
+pub use sweep::Cell;

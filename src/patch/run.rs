@@ -1,11 +1,9 @@
 //! Runs with activations of another run in them.
 
-use std::collections::BTreeMap;
-
 use candle_core::Tensor;
 
 use super::metric::Metric;
-use super::place::{By, Place, Point, places};
+use super::place::{Place, Point};
 use crate::config::Stack;
 use crate::error::{Error, Result};
 use crate::model::{Memory, Model};
@@ -44,28 +42,17 @@ impl Direction {
     }
 }
 
-/// What patching one place gave.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Cell {
-    /// Where.
-    #[serde(flatten)]
-    pub place: Place,
-    /// The metric.
-    pub value: f64,
-    /// The same on the scale of [`Patching::restored`].
-    pub restored: f64,
-}
-
 /// Two runs, and what is carried from one into the other.
 pub struct Patching<'m> {
-    model: &'m Model,
-    stack: Stack,
+    pub(super) model: &'m Model,
+    pub(super) stack: Stack,
     /// What is run again, with changes.
-    base: Prompt,
+    pub(super) base: Prompt,
     /// What a decoder reads of it where nothing is changed before.
     memory: Option<Memory>,
-    /// What the other run kept.
+    /// What the other run kept, and what that one does.
     other: Trace,
+    own: Trace,
     metric: Metric,
     /// What the metric is made of in the clean run.
     reference: Vec<f64>,
@@ -103,7 +90,7 @@ impl<'m> Patching<'m> {
         };
         let reads = |prompt| -> Result<Vec<f64>> {
             let (hidden, batch) = run(model, prompt, None, &mut Recorder::new(), &[])?;
-            metric.read(model, &hidden, batch)
+            Ok(metric.read(model, &hidden, batch)?.into_iter().next().unwrap_or_default())
         };
         let reference = reads(clean)?;
         let values =
@@ -119,16 +106,20 @@ impl<'m> Patching<'m> {
             );
             return Err(Error::input("texts", why));
         }
-        let keep = |recorder: Recorder, point: &Point| recorder.keep(point.site(), Keep::All);
-        let mut recorder = points.iter().fold(Recorder::new(), keep);
-        run(model, giver, None, &mut recorder, &[])?;
+        let kept = |prompt| -> Result<Trace> {
+            let keep = |recorder: Recorder, point: &Point| recorder.keep(point.site(), Keep::All);
+            let mut recorder = points.iter().fold(Recorder::new(), keep);
+            run(model, prompt, None, &mut recorder, &[])?;
+            recorder.into_trace()
+        };
+        let (other, own) = (kept(giver)?, kept(base)?);
         let memory = match &base.written {
             Some(_) => Some(model.encode(&base.read, &mut Recorder::new(), &[])?),
             None => None,
         };
-        let (other, base) = (recorder.into_trace()?, base.clone());
+        let base = base.clone();
         let (clean, corrupted) = values;
-        Ok(Self { model, stack, base, memory, other, metric, reference, clean, corrupted })
+        Ok(Self { model, stack, base, memory, other, own, metric, reference, clean, corrupted })
     }
 
     /// The metric of the clean run.
@@ -170,66 +161,72 @@ impl<'m> Patching<'m> {
             self.stack == Stack::Encoder || (self.stack == Stack::Cross && point.of_keys());
         let memory = self.memory.as_ref().filter(|_| !before);
         let (hidden, batch) = run(self.model, &self.base, memory, &mut Recorder::new(), &changes)?;
-        let read = self.metric.read(self.model, &hidden, batch)?;
-        Ok(self.metric.value(&read, &self.reference))
+        Ok(self.read(&hidden, batch)?.first().copied().unwrap_or(f64::NAN))
     }
 
-    /// Patches the places of a point one after another; `heads` are those to go through, by layer, and
-    /// `done` is called after each run.
-    ///
-    /// # Errors
-    /// Those of [`Patching::value`].
-    pub fn sweep(
-        &self,
-        point: Point,
-        by: By,
-        heads: &BTreeMap<usize, Vec<usize>>,
-        mut done: impl FnMut(),
-    ) -> Result<Vec<Cell>> {
-        let cell = |place: Place| -> Result<Cell> {
-            let value = self.value(point, std::slice::from_ref(&place))?;
-            done();
-            Ok(Cell { place, value, restored: self.restored(value) })
-        };
-        self.places(point, by, heads).into_iter().map(cell).collect()
-    }
-
-    /// The places that [`Patching::sweep`] goes through.
-    pub fn places(&self, point: Point, by: By, heads: &BTreeMap<usize, Vec<usize>>) -> Vec<Place> {
-        places(self.model.config(), self.stack, point, by, heads, self.positions(point))
+    /// The metric of each example of a batch, of the last layer's output `[B,T,D]`.
+    pub(super) fn read(&self, hidden: &Tensor, batch: &Batch) -> Result<Vec<f64>> {
+        let read = self.metric.read(self.model, hidden, batch)?;
+        Ok(read.iter().map(|one| self.metric.value(one, &self.reference)).collect())
     }
 
     fn change(&self, point: Point, place: &Place) -> Result<Intervention> {
-        let kept =
-            self.other.get(self.stack, place.layer, point.site()).ok_or_else(|| Error::Usage {
-                flag: "patch".into(),
-                want: format!("a layer with {}", point.name()),
-                found: place.layer.to_string(),
-            })?;
-        if let Some(position) = place.position.filter(|&at| at >= self.positions(point)) {
-            let what = format!("position of {}", point.name());
-            let want = format!("below {}", self.positions(point));
-            return Err(Error::Array { what, want, found: position.to_string() });
-        }
-        // what heads share passes once for all of them, and is kept for each
-        let group = if point.of_keys() { self.model.config().of(self.stack).group_size } else { 1 };
-        let tensor = match group {
-            0 | 1 => kept.tensor.clone(),
-            _ => every(&kept.tensor, group)?,
-        };
+        self.check(point, place)?;
         Ok(Intervention {
             stack: self.stack,
             site: point.site(),
             layers: Some(vec![place.layer]),
             heads: place.heads.clone(),
             positions: place.position.map(|position| vec![position]),
-            change: Change::Replace(tensor),
+            change: Change::Replace(self.kept(point, place.layer)?.other),
+        })
+    }
+
+    pub(super) fn check(&self, point: Point, place: &Place) -> Result<()> {
+        let count = self.positions(point);
+        match place.position.filter(|&at| at >= count) {
+            None => Ok(()),
+            Some(position) => Err(Error::Array {
+                what: format!("position of {}", point.name()),
+                want: format!("below {count}"),
+                found: position.to_string(),
+            }),
+        }
+    }
+
+    /// What both runs have at a point of a layer, as it passes there.
+    pub(super) fn kept(&self, point: Point, layer: usize) -> Result<Pair> {
+        let none = || Error::Usage {
+            flag: "patch".into(),
+            want: format!("a layer with {}", point.name()),
+            found: layer.to_string(),
+        };
+        let kept = |trace: &Trace| trace.get(self.stack, layer, point.site()).cloned();
+        let (other, own) = kept(&self.other).zip(kept(&self.own)).ok_or_else(none)?;
+        // what heads share passes once for all of them, and is kept for each
+        let group = if point.of_keys() { self.model.config().of(self.stack).group_size } else { 1 };
+        let group = group.max(1);
+        Ok(Pair {
+            heads: own.heads.chunks(group).map(<[usize]>::to_vec).collect(),
+            other: every(other.tensor, group)?,
+            own: every(own.tensor, group)?,
         })
     }
 }
 
+/// A point of a layer in both runs.
+pub(super) struct Pair {
+    /// Of each place on axis 1 the heads that it serves; empty where there are no heads.
+    pub heads: Vec<Vec<usize>>,
+    pub other: Tensor,
+    pub own: Tensor,
+}
+
 /// Each `step`-th of axis 1.
-fn every(tensor: &Tensor, step: usize) -> Result<Tensor> {
+fn every(tensor: Tensor, step: usize) -> Result<Tensor> {
+    if step == 1 {
+        return Ok(tensor);
+    }
     let firsts: Vec<u32> = (0..tensor.dim(1)? as u32).step_by(step).collect();
     let count = firsts.len();
     Ok(tensor.index_select(&Tensor::from_vec(firsts, count, tensor.device())?, 1)?)

@@ -3,6 +3,7 @@
 use ndarray::Array2;
 
 use super::Encoding;
+use crate::error::{Error, Result};
 
 /// Inputs of different lengths side by side, padded on the right to the longest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +68,23 @@ impl Batch {
         let lengths = mask.rows().into_iter().map(real).collect();
         let type_ids = Array2::zeros(ids.dim());
         Self { ids, mask, type_ids, global: None, lengths }
+    }
+
+    /// A batch of one, `count` times.
+    pub(crate) fn repeated(&self, count: usize) -> Result<Self> {
+        let all = |array: &Array2<u32>| {
+            let shape = (count, array.ncols());
+            array.broadcast(shape).map(|view| view.to_owned())
+        };
+        let wrong = || Error::input("batch", "not one example");
+        let again = |array| all(array).ok_or_else(wrong);
+        Ok(Self {
+            ids: again(&self.ids)?,
+            mask: again(&self.mask)?,
+            type_ids: again(&self.type_ids)?,
+            global: self.global.as_ref().map(again).transpose()?,
+            lengths: self.lengths.repeat(count),
+        })
     }
 }
 
