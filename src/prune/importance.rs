@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::gates::{Gates, Gradients, gradients, layers, running};
 use super::place::StackHead;
+use super::score::Score;
 use super::scores::HeadScore;
 use crate::config::Stack;
 use crate::error::{Error, Result};
@@ -17,78 +18,7 @@ use crate::select::Head;
 use crate::task::{Sample, Target, embedding, unit};
 use crate::tokens::Batch;
 use crate::trace::{Intervention, Keep, Recorder, Site};
-use crate::train::{Learning, Penalty, learn_gates};
-
-/// How a head is scored. B examples; g is a gate, L a loss per example, f the mean embedding of the
-/// last layer with length 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Score {
-    /// E|∂L/∂g| (Michel et al. 2019): the absolute value of each example before the mean.
-    Gradient,
-    /// E(∂L/∂g)²: the empirical Fisher information of the gate.
-    Fisher,
-    /// E|∫₀¹ ∂L/∂g dg| with all gates of one layer going from 0 to 1 together, the others at 1; by
-    /// the midpoint rule. The integrals of a layer's heads sum up to what the layer's attention
-    /// changes of the loss.
-    Integrated {
-        /// Points of the rule; a pass forward and back for each and each layer.
-        steps: usize,
-    },
-    /// E‖∂f/∂g‖², which needs no labels: by projections on random signs, whose squares have this
-    /// mean (Hutchinson 1990).
-    Jacobian {
-        /// Projections; a pass back for each.
-        probes: usize,
-        /// Where the random signs begin.
-        seed: u64,
-    },
-    /// The mean over tokens of the largest attention weight, special tokens left out on both sides
-    /// (Voita et al. 2019). No labels.
-    Confidence,
-    /// The mean over real tokens of the length of the head's contribution to the residual stream. No
-    /// labels.
-    OutputNorm,
-    /// The gate that training leaves a head, the weights held: against the loss stands the number of
-    /// gates that are open, each a hard-concrete one (Louizos et al. 2018; Voita et al. 2019), or the
-    /// sum of their sizes.
-    Learned {
-        /// Which of the two.
-        penalty: Penalty,
-        /// Steps, each of one sample.
-        steps: usize,
-        /// Where the noise of the gates begins.
-        seed: u64,
-    },
-}
-
-impl Score {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Gradient => "gradient",
-            Self::Fisher => "fisher",
-            Self::Integrated { .. } => "integrated",
-            Self::Jacobian { .. } => "jacobian",
-            Self::Confidence => "confidence",
-            Self::OutputNorm => "output-norm",
-            Self::Learned { penalty: Penalty::L0, .. } => "l0",
-            Self::Learned { penalty: Penalty::L1, .. } => "l1",
-        }
-    }
-
-    /// Whether it differentiates a loss.
-    pub fn needs_loss(self) -> bool {
-        use Score::{Fisher, Gradient, Integrated, Learned};
-        matches!(self, Gradient | Fisher | Integrated { .. } | Learned { .. })
-    }
-}
-
-impl Score {
-    /// Whether it is of a loss's slope where every gate is 1.
-    pub(crate) fn is_slope(self) -> bool {
-        matches!(self, Self::Gradient | Self::Fisher)
-    }
-}
+use crate::train::{Learning, learn_gates};
 
 /// The score of every head that is left in the stacks that run, by stack, layer and head: the mean
 /// over all examples of all samples. Of an encoder-decoder without texts to write (see

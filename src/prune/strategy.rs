@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::importance::{Score, importance};
+use super::importance::importance;
 use super::place::{StackHead, off};
+use super::score::Score;
 use super::scores::{HeadScore, by_layer};
 use super::units::{Room, by_score, lowest, random_scores, units};
 use crate::error::{Error, Result};

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::args::AblateArgs;
 use super::console::{Console, one_line};
+use super::prune::loss::Loss;
 use super::prune::table::{label, number, place, stack_name, table};
-use super::prune::texts::{Loss, Texts, texts};
+use super::prune::texts::{Texts, texts};
 use super::report::{commas, header, many, wrapped};
 use super::session;
 

@@ -9,8 +9,9 @@ use serde_json::json;
 
 use super::args::GradcheckArgs;
 use super::console::Console;
+use super::prune::loss::Loss;
 use super::prune::table::number;
-use super::prune::texts::{Loss, texts};
+use super::prune::texts::texts;
 use super::report::many;
 use super::session;
 

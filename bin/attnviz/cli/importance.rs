@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::args::ImportanceArgs;
 use super::console::Console;
+use super::prune::loss::score;
 use super::prune::table::{label, number, place, table};
-use super::prune::texts::{Texts, score, texts};
+use super::prune::texts::{Texts, texts};
 use super::report::{header, many, wrapped};
 use super::session;
 

@@ -3,6 +3,7 @@
 mod chosen;
 mod curve;
 mod labelled;
+pub mod loss;
 pub mod table;
 pub mod texts;
 

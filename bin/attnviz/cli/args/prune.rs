@@ -2,15 +2,13 @@
 
 use std::path::PathBuf;
 
-use attnviz::prune::{Budget, Off, Removal};
+use attnviz::prune::{Budget, Off, Removal, Score, Scoring};
+use attnviz::study::LOSSES;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use super::{ModelArgs, RunArgs, TalkArgs};
 
-pub const SCORES: [&str; 8] =
-    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm", "l0", "l1"];
-pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
 pub const STRATEGIES: [&str; 4] = ["one-shot", "iterative", "greedy", "random"];
 
 pub const SCORE_NOTES: &str = "\
@@ -92,6 +90,17 @@ pub struct ScoringArgs {
     pub gate_steps: u16,
 }
 
+impl ScoringArgs {
+    pub fn with(&self, seed: u64) -> Scoring {
+        Scoring {
+            points: self.steps.into(),
+            probes: self.probes.into(),
+            gate_steps: self.gate_steps.into(),
+            seed,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct ImportanceArgs {
     /// The text, as one argument
@@ -104,7 +113,7 @@ pub struct ImportanceArgs {
     pub texts: TextsArgs,
     /// Scores, several as gradient,confidence; if not given gradient, or jacobian without a loss
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    #[arg(value_parser = PossibleValuesParser::new(SCORES))]
+    #[arg(value_parser = PossibleValuesParser::new(Score::NAMES))]
     pub score: Vec<String>,
     #[command(flatten)]
     pub scoring: ScoringArgs,
@@ -135,7 +144,7 @@ pub struct PruneArgs {
     pub budget: Option<Budget>,
     /// Score to choose by, or random; if not given gradient, or jacobian without a loss
     #[arg(long, value_name = "SCORE")]
-    #[arg(value_parser = PossibleValuesParser::new(SCORES.into_iter().chain(["random"])))]
+    #[arg(value_parser = PossibleValuesParser::new(Score::NAMES.into_iter().chain(["random"])))]
     pub score: Option<String>,
     /// How heads are found: by one score, by a score that is made again in rounds, one by one by
     /// what the model loses on other texts (greedy, slow), or at random

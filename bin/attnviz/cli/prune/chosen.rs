@@ -10,7 +10,8 @@ use attnviz::{Error, Intervention, Model, Result};
 use super::super::args::PruneArgs;
 use super::super::console::Console;
 use super::super::report::many;
-use super::texts::{Loss, Texts, score};
+use super::loss::{Loss, score};
+use super::texts::Texts;
 
 /// Rounds of an iterative strategy that names none.
 const ROUNDS: u16 = 5;

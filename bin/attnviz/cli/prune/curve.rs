@@ -7,8 +7,9 @@ use attnviz::task::{Outputs, Reached, Split, cosines, effect, outputs};
 use attnviz::{Intervention, Model, Result};
 use serde_json::{Value, json};
 
+use super::loss::Loss;
 use super::table::number;
-use super::texts::{Loss, Texts};
+use super::texts::Texts;
 
 /// Resamplings behind intervals.
 const ROUNDS: usize = 1000;

@@ -16,7 +16,8 @@ use serde_json::json;
 
 use super::args::{ModelArgs, RunArgs, StudyArgs, TextsArgs};
 use super::console::{Console, one_line};
-use super::prune::texts::{Loss, texts};
+use super::prune::loss::Loss;
+use super::prune::texts::texts;
 use super::report::many;
 use super::session;
 
