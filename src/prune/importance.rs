@@ -44,7 +44,7 @@ pub fn importance(
     let mut sums: BTreeMap<StackHead, f64> = BTreeMap::new();
     let mut examples = 0;
     for sample in samples {
-        let found = run.one(score, sample)?;
+        let found = run.one(score, sample, examples)?;
         for stack in running(model.config(), sample) {
             for (layer, _, heads) in layers(model.config(), stack) {
                 let Some(found) = found.layers.get(&(stack, layer)) else { continue };
@@ -67,8 +67,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// What each example of a sample adds to the mean, `[B,H]` per layer.
-    fn one(&self, score: Score, sample: &Sample) -> Result<Gradients> {
+    /// What each example of a sample adds to the mean, `[B,H]` per layer; `before` come in samples
+    /// before it.
+    fn one(&self, score: Score, sample: &Sample, before: usize) -> Result<Gradients> {
         let each = |mut found: Gradients, f: fn(f64) -> f64| {
             found.layers.values_mut().for_each(|layer| layer.mapv_inplace(f));
             found
@@ -87,7 +88,7 @@ impl Run<'_> {
                 let target = loss_of(score, sample)?;
                 Ok(each(self.integrated(target, sample, steps)?, f64::abs))
             }
-            Score::Jacobian { probes, seed } => self.jacobian(sample, probes, seed),
+            Score::Jacobian { probes, seed } => self.jacobian(sample, probes, (seed, before)),
             Score::Confidence => self.confidence(sample),
             Score::OutputNorm => self.output_norm(sample),
             // of all samples together
@@ -116,17 +117,31 @@ impl Run<'_> {
         Ok(sums.unwrap_or_default())
     }
 
-    /// ‖∂f/∂g‖² of each example and head, estimated.
-    fn jacobian(&self, sample: &Sample, probes: usize, seed: u64) -> Result<Gradients> {
+    /// ‖∂f/∂g‖² of each example and head, estimated. Each example has random signs of its own, whatever
+    /// batch it is in: errors that all batches had in common would not average out.
+    fn jacobian(
+        &self,
+        sample: &Sample,
+        probes: usize,
+        (seed, before): (u64, usize),
+    ) -> Result<Gradients> {
         let (config, probes) = (self.model.config(), probes.max(1));
         let gates = Gates::new(config, sample, 1.0, |_| true, self.model.device())?;
         let unit = unit(&embedding(&self.forward(sample, &gates)?, sample.last())?)?; // [B, D]
-        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let (examples, width) = unit.dims2()?;
+        let own = |example: usize| {
+            let mut random = ChaCha8Rng::seed_from_u64(seed);
+            random.set_stream((before + example) as u64);
+            random
+        };
+        let mut random: Vec<ChaCha8Rng> = (0..examples).map(own).collect();
+        let sign = |random: &mut ChaCha8Rng| if random.next_u32() & 1 == 0 { 1.0f32 } else { -1.0 };
         let mut sums: Option<Gradients> = None;
         for _ in 0..probes {
-            let sign = |_| if random.next_u32() & 1 == 0 { 1.0f32 } else { -1.0 };
-            let signs = (0..unit.elem_count()).map(sign).collect();
-            let signs = Tensor::from_vec(signs, unit.shape(), unit.device())?;
+            let rows =
+                random.iter_mut().flat_map(|one| (0..width).map(|_| sign(one)).collect::<Vec<_>>());
+            let signs =
+                Tensor::from_vec(rows.collect::<Vec<f32>>(), (examples, width), unit.device())?;
             let found = gates.gradients(&(&unit * signs)?.sum_all()?)?;
             add(&mut sums, found, |x| x * x / probes as f64);
         }
