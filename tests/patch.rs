@@ -204,29 +204,61 @@ fn a_sweep_goes_through_heads_positions_and_both() {
     assert_eq!(both[8], Place { layer: 2, heads: Some(vec![3]), position: Some(1) });
 }
 
-/// Every point, in groups and without, with and without heads, side by side as alone.
+/// Every sweep over a point, place by place side by side as alone.
+fn hold_sweeps(what: &str, patching: &Patching<'_>, (model, stack): (&Model, Stack), point: Point) {
+    let heads = all_heads(model, stack);
+    for (_, by) in By::NAMES {
+        let cells = patching.sweep(point, by, &heads, || {}).expect("swept");
+        assert_eq!(cells.len(), patching.places(point, by, &heads).len());
+        for cell in cells {
+            let alone = patching.value(point, std::slice::from_ref(&cell.place)).expect("patched");
+            let off = (cell.value - alone).abs();
+            assert!(off < 1e-5, "{what} {point:?} {by:?}: {cell:?}, not {alone}");
+        }
+    }
+}
+
+/// Every point, in groups and without, with and without heads.
 #[test]
 fn a_sweep_gives_what_its_places_give_alone() {
     for name in ["bert_mlm", "llama_lm", "bart_lm"] {
         let (case, model) = case(name);
         let stack = model.config().stack();
-        let heads = all_heads(&model, stack);
+        let at = Some(case.at);
         for (_, point) in Point::NAMES {
             for direction in [Direction::Denoising, Direction::Noising] {
-                let metric = case.metric();
-                let patching = case.patching(&model, (stack, point), metric, direction);
-                let patching = patching.expect("runs");
-                for (_, by) in By::NAMES {
-                    let cells = patching.sweep(point, by, &heads, || {}).expect("swept");
-                    assert_eq!(cells.len(), patching.places(point, by, &heads).len());
-                    for cell in cells {
-                        let place = std::slice::from_ref(&cell.place);
-                        let alone = patching.value(point, place).expect("patched");
-                        let off = (cell.value - alone).abs();
-                        assert!(off < 1e-5, "{name} {point:?} {by:?}: {cell:?}, not {alone}");
-                    }
+                for metric in [case.metric(), Metric::Divergence { at }, Metric::Cosine] {
+                    let patching = case.patching(&model, (stack, point), metric, direction);
+                    let patching = patching.expect("runs");
+                    hold_sweeps(name, &patching, (&model, stack), point);
                 }
             }
+        }
+    }
+}
+
+/// Layers that share a block, distances, windows, and a head that reads the whole text.
+#[test]
+fn sweeps_of_other_families_give_what_their_places_give_alone() {
+    let whole = Metric::LogitDifference { at: None, answer: 0, wrong: 1 };
+    for (name, metric) in [
+        ("albert_mlm", Metric::Cosine),
+        ("deberta_v2_model", Metric::Cosine),
+        ("longformer_mlm", Metric::Cosine),
+        ("modernbert_mlm", Metric::Cosine),
+        ("mpnet_model", Metric::Cosine),
+        ("gpt2_lm", Metric::Cosine),
+        ("bert_seqcls", whole),
+    ] {
+        let model = open(&Golden::open(name).folder, None).expect("loads");
+        let stack = model.config().stack();
+        let prompts = [[2, 31, 17, 44, 3], [2, 31, 39, 44, 3]]
+            .map(|ids| Prompt { read: batch(&ids), written: None });
+        for (_, point) in Point::NAMES {
+            let both = (&prompts[0], &prompts[1]);
+            let patching =
+                Patching::new(&model, stack, both, &[point], metric, Direction::Denoising);
+            hold_sweeps(name, &patching.expect("runs"), (&model, stack), point);
         }
     }
 }
