@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Tensor};
 
+use super::even::even;
 use super::place::StackHead;
-use crate::config::{Config, Stack};
+use crate::config::Stack;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::task::{Outputs, Sample, Target, joined, outputs_of};
@@ -23,7 +24,7 @@ pub enum Off {
     Zero,
     /// Its mean output over the real tokens of all texts, at every token.
     Mean,
-    /// Its output for another text, the next one of the batch, token by token; over the end of that
+    /// Its output for another text, the one half a batch on, token by token; over the end of that
     /// text from its start again.
     Resampled,
     /// Its values by even weights over all visible keys in place of its own.
@@ -68,7 +69,7 @@ pub fn ablate(
             Off::Zero => Layers::new(),
             Off::Mean => means.clone(),
             Off::Resampled => others(model, sample)?,
-            Off::Uniform => uniform(model, sample)?,
+            Off::Uniform => even(model, sample)?,
         };
         let change = |at: (Stack, usize)| -> Option<(Site, Change)> {
             Some(match off {
@@ -111,7 +112,7 @@ fn contexts(model: &Model, sample: &Sample) -> Result<Trace> {
 }
 
 /// The texts whose tokens are the queries of a stack.
-fn queries(sample: &Sample, stack: Stack) -> &Batch {
+pub(super) fn queries(sample: &Sample, stack: Stack) -> &Batch {
     match stack {
         Stack::Encoder => &sample.batch,
         Stack::Decoder | Stack::Cross => sample.last(),
@@ -162,7 +163,8 @@ fn others(model: &Model, sample: &Sample) -> Result<Layers> {
 fn next(batch: &Batch) -> Result<Vec<u32>> {
     let (b, t) = batch.ids.dim();
     if b < 2 {
-        let why = "resampling needs another text in each batch, found a batch of one";
+        let why = "resampling needs another text in each batch, found a batch of one; another batch \
+                   size may help";
         return Err(Error::input("texts", why));
     }
     let real: Vec<Vec<u32>> = batch
@@ -172,76 +174,10 @@ fn next(batch: &Batch) -> Result<Vec<u32>> {
         .map(|row| (0..t as u32).filter(|&i| row[i as usize] != 0).collect())
         .collect();
     let place = |example: usize, token: usize| {
-        let (other, from) = ((example + 1) % b, &real[(example + 1) % b]);
+        // not the next one: the texts of a pair stand side by side, and are no other item
+        let other = (example + b / 2) % b;
+        let from = &real[other];
         (other * t) as u32 + from.get(token % from.len().max(1)).copied().unwrap_or(0)
     };
     Ok((0..b).flat_map(|e| (0..t).map(move |i| place(e, i))).collect())
-}
-
-/// Per layer, even weights over the keys that each query sees, `[B,1,T,S]`.
-fn uniform(model: &Model, sample: &Sample) -> Result<Layers> {
-    let config = model.config();
-    let mut layers = Layers::new();
-    for stack in super::gates::running(config, sample) {
-        let of = config.of(stack);
-        for layer in 0..of.layers() {
-            let weights = match stack {
-                Stack::Cross => across(model, sample)?,
-                _ => over_itself(
-                    model,
-                    of,
-                    queries(sample, stack),
-                    of.windows.get(layer).copied().flatten(),
-                )?,
-            };
-            layers.insert((stack, layer), weights);
-        }
-    }
-    Ok(layers)
-}
-
-/// Even weights of every written token over all tokens that were read, `[B,1,T,S]`.
-fn across(model: &Model, sample: &Sample) -> Result<Tensor> {
-    let (b, s) = sample.batch.ids.dim();
-    let t = sample.last().ids.ncols();
-    let row = |example: usize| {
-        let real = sample.batch.mask.row(example);
-        let count = real.sum().max(1) as f32;
-        real.iter().map(|&real| real as f32 / count).collect::<Vec<_>>()
-    };
-    let weights = (0..b).flat_map(|example| row(example).repeat(t)).collect();
-    Ok(Tensor::from_vec::<_, f32>(weights, (b, 1, t, s), model.device())?)
-}
-
-/// Even weights of every token over those that it sees, `[B,1,T,T]`.
-fn over_itself(
-    model: &Model,
-    config: &Config,
-    batch: &Batch,
-    window: Option<usize>,
-) -> Result<Tensor> {
-    let (b, t) = batch.ids.dim();
-    let global = match config.global_queries {
-        true => model.global_queries(batch)?,
-        false => None,
-    };
-    let is_global =
-        |example: usize, i: usize| global.as_ref().is_some_and(|marks| marks[(example, i)] != 0);
-    let mut weights = vec![0.0f32; b * t * t];
-    for (row, weights) in weights.chunks_exact_mut(t.max(1)).enumerate() {
-        let (example, i) = (row / t, row % t);
-        let near = |j: usize| {
-            let far = window.is_some_and(|reach| i.abs_diff(j) > reach);
-            let far = far && !is_global(example, i) && !is_global(example, j);
-            let behind = config.causal && j > i;
-            !far && !behind
-        };
-        let sees = |j: &usize| batch.mask[(example, *j)] != 0 && near(*j);
-        let count = (0..t).filter(sees).count();
-        // a query that sees nothing is padding: its row is even, as the model has it
-        (0..t).filter(|j| count == 0 || sees(j)).for_each(|j| {
-            weights[j] = 1.0 / if count == 0 { t } else { count } as f32;
-        });
-    }
-    Ok(Tensor::from_vec(weights, (b, 1, t, t), model.device())?)
 }

@@ -8,6 +8,7 @@
 mod ablate;
 mod budget;
 mod cut;
+mod even;
 mod gates;
 mod importance;
 mod means;
