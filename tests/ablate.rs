@@ -4,9 +4,11 @@ mod common;
 
 use std::process::Command;
 
-use attnviz::prune::{Off, StackHead, ablate};
-use attnviz::task::{Outputs, Sample, cosines, embedding};
-use attnviz::tokens::{Encoding, Input, Limit};
+use attnviz::prune::{Off, StackHead, ablate, heads_left};
+use attnviz::task::{
+    Effect, Outputs, Sample, Target, benjamini_hochberg, cosines, effect, embedding, holm,
+};
+use attnviz::tokens::{Encoding, Input, Limit, group_by_length};
 use attnviz::{Change, Head, Intervention, Keep, Model, Recorder, Site, Stack, Token, Trace};
 use candle_core::{DType, Device, Tensor};
 use common::variant::Variant;
@@ -124,6 +126,113 @@ fn what_stands_in_for_a_head_is_what_its_kind_says() {
         });
         assert_near(&switched(&model, Off::Uniform), &by_hand(&model, &even), name);
     }
+}
+
+/// Of a pair both texts stand side by side, and one is no other item for the other.
+#[test]
+fn another_text_is_not_the_other_of_a_pair() {
+    let model = open(&Golden::open("bert_mlm").folder, None).expect("loads");
+    let heads =
+        OFF.map(|head| StackHead { stack: Stack::Encoder, head: Head { layer: LAYER, head } });
+    // two pairs of a text with itself
+    let samples = [sample(&[TEXTS[0], TEXTS[0], TEXTS[1], TEXTS[1]])];
+    let found = ablate(&model, &samples, Off::Resampled, &[heads.to_vec()], false, || ());
+    let found = found.expect("ablated");
+    for (one, other) in found[0].embeddings.rows().into_iter().zip(found[1].embeddings.rows()) {
+        let far = one.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(far > 1e-3, "{far}: its own output for another one's");
+    }
+    let alone = ablate(&model, &[sample(&TEXTS[..1])], Off::Resampled, &[], false, || ());
+    let line = alone.expect_err("none").to_string();
+    assert!(line.contains("another text in each batch, found a batch of one"), "{line}");
+}
+
+/// What is told of each head, and how sure it is, is what the library makes of the texts one by one.
+#[test]
+fn effects_on_the_command_line_are_those_of_the_texts() {
+    const LINES: [&str; 7] = [
+        "the cat sat on the mat",
+        "a dog ran",
+        "the bird and the man",
+        "a boy slept on the mat",
+        "the dog",
+        "a cat and a dog sat on the mat",
+        "the man ran and the boy sat",
+    ];
+    let place = tempfile::TempDir::new().expect("folder");
+    std::fs::write(place.path().join("texts.txt"), LINES.join("\n")).expect("written");
+    let folder = fixture("fill").join("bert");
+    let model = open(&folder, None).expect("loads");
+    let tokenizer = model.tokenizer().expect("one");
+    let encodings = LINES.map(|line| {
+        tokenizer.encode(&Input::Text(line.into()), &Limit::default()).expect("tokens")
+    });
+    let lengths: Vec<usize> = encodings.iter().map(Encoding::len).collect();
+    let samples: Vec<Sample> = group_by_length(&lengths, 4)
+        .iter()
+        .map(|group| {
+            let some: Vec<Encoding> = group.iter().map(|&i| encodings[i].clone()).collect();
+            let mut sample = Sample::new(&some, tokenizer.pad_id(), None);
+            sample.target = Some(Target::next_tokens(&sample.batch));
+            sample
+        })
+        .collect();
+    let all = heads_left(model.config());
+    let others = |one: &StackHead| all.iter().copied().filter(|other| other != one).collect();
+    let sets: Vec<Vec<StackHead>> = all.iter().map(others).collect();
+    let run = |more: &[&str]| {
+        let done = Command::new(env!("CARGO_BIN_EXE_attnviz"))
+            .current_dir(place.path())
+            .args(["ablate", "--file", "texts.txt", "--loss", "causal-lm", "--batch-size", "4"])
+            .args(["--seed", "5", "--sets", "all-others", "--json", "--model"])
+            .arg(&folder)
+            .args(more)
+            .output()
+            .expect("runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let told: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        (told, String::from_utf8(done.stderr).expect("text"))
+    };
+    for (name, off) in Off::NAMES {
+        let (told, said) = run(&["--off", name, "--rounds", "300"]);
+        assert!(!said.contains("resamplings"), "{said}");
+        let outputs = ablate(&model, &samples, off, &sets, false, || ()).expect("ablated");
+        let (unpruned, changed) = outputs.split_first().expect("runs");
+        let effects: Vec<Effect> = changed
+            .iter()
+            .map(|one| {
+                let each = one.losses.iter().zip(&unpruned.losses).map(|(a, b)| a - b);
+                effect(&each.collect::<Vec<_>>(), 300, 5)
+            })
+            .collect();
+        let p: Vec<f64> = effects.iter().map(|one| one.p).collect();
+        let (family, share) = (holm(&p), benjamini_hochberg(&p));
+        assert!(family.iter().zip(&share).any(|(a, b)| a != b), "{p:?}");
+        for (i, (told, want)) in
+            told["heads"].as_array().expect("heads").iter().zip(&effects).enumerate()
+        {
+            for (key, want) in [
+                ("mean", want.mean),
+                ("size", want.size),
+                ("p", want.p),
+                ("p_holm", family[i]),
+                ("p_benjamini_hochberg", share[i]),
+            ] {
+                let found = told[key].as_f64().expect("a number");
+                assert!((found - want).abs() < 1e-6, "{name} {i} {key}: {found}, not {want}");
+            }
+            let interval = told["interval"].as_array().expect("both ends");
+            let near = |at: usize, want: f64| {
+                interval[at].as_f64().is_some_and(|found| (found - want).abs() < 1e-6)
+            };
+            assert!(near(0, want.interval.0) && near(1, want.interval.1), "{name} {i}: {told}");
+        }
+    }
+    // 6 · 1/100 is no less than 0.05
+    let (_, said) = run(&["--rounds", "99"]);
+    let want =
+        "note: 99 resamplings of 6 heads leave no p below 0.06 after Holm: no mark is possible";
+    assert!(said.contains(want), "{said}");
 }
 
 /// With its value's bias, which every token would have got through it.

@@ -1,23 +1,22 @@
 //! `attnviz ablate`: what the model loses without each head.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+mod picture;
 
-use attnviz::output::{prove_writable, write_file};
-use attnviz::picture::{Format, Style, TextEngine, View, heatmap};
+use std::collections::BTreeMap;
+
 use attnviz::prune::{HeadScore, Off, StackHead, ablate, heads_left};
 use attnviz::task::{Effect, Outputs, benjamini_hochberg, cosines, effect, holm};
-use attnviz::{Error, Model, Result, Stack};
-use ndarray::Array2;
+use attnviz::{Model, Result, Stack};
 use serde_json::{Value, json};
 
 use super::args::AblateArgs;
 use super::console::{Console, one_line};
 use super::prune::loss::Loss;
-use super::prune::table::{label, number, place, stack_name, table};
+use super::prune::table::{label, number, place, table};
 use super::prune::texts::{Texts, texts};
 use super::report::{commas, header, many, wrapped};
 use super::session;
+use picture::{format_of, picture};
 
 /// Chance of any false mark.
 const LEVEL: f64 = 0.05;
@@ -53,7 +52,15 @@ pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
     let divergence = read.loss == Some(Loss::Logits);
     let outputs = ablate(&model, &read.samples, off, &sets, divergence, || bar.inc(1))?;
     bar.finish_and_clear();
-    let found = effects(args, &read, &heads, &outputs)?;
+    let rounds = rounds(args.rounds, heads.len());
+    let found = effects(args, (&read, rounds), &heads, &outputs)?;
+    if let Some(least) = least_after_holm(rounds, &found) {
+        let heads = many(found.len(), "head");
+        console.note(&format!(
+            "{rounds} resamplings of {heads} leave no p below {least:.2} after Holm: no mark is \
+             possible"
+        ));
+    }
     if let (Some(path), Some(format)) = (&args.out, format) {
         picture(path, format, args, &read, &model, &found, &engine)?;
     }
@@ -68,18 +75,16 @@ pub fn run(args: &AblateArgs, console: &Console) -> Result<u8> {
     Ok(if read.bad > 0 { 5 } else { 0 })
 }
 
-fn format_of(path: &Path, force: bool) -> Result<Format> {
-    if path.exists() && !force {
-        let why = "exists already; --force overwrites it".into();
-        return Err(Error::Output { path: path.into(), why });
-    }
-    prove_writable(path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")))?;
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    ending.parse().map_err(|_| Error::Usage {
-        flag: "--out".into(),
-        want: "a file ending in .png or .svg".into(),
-        found: path.display().to_string(),
-    })
+/// Resamplings: a p value is no smaller than one over them, and Holm multiplies the smallest by the
+/// number of heads.
+fn rounds(asked: Option<u32>, heads: usize) -> usize {
+    asked.map_or((40 * heads).max(1000), |rounds| rounds as usize)
+}
+
+/// The least p value that there can be after Holm, where that is too large for a mark.
+fn least_after_holm(rounds: usize, found: &[Found]) -> Option<f64> {
+    let least = found.len() as f64 / (rounds + 1) as f64;
+    (least >= LEVEL && found.iter().any(|one| one.p.is_some())).then_some(least.min(1.0))
 }
 
 /// The heads of the stacks that run.
@@ -106,7 +111,7 @@ fn set(head: StackHead, all: &[StackHead], sets: &str) -> Vec<StackHead> {
 /// Text by text, what rises without the heads.
 fn effects(
     args: &AblateArgs,
-    read: &Texts,
+    (read, rounds): (&Texts, usize),
     heads: &[StackHead],
     outputs: &[Outputs],
 ) -> Result<Vec<Found>> {
@@ -121,7 +126,7 @@ fn effects(
             }
             _ => cosines(unpruned, changed)?.into_iter().map(|cosine| 1.0 - cosine).collect(),
         };
-        let effect = effect(&differences, args.rounds as usize, args.texts.seed);
+        let effect = effect(&differences, rounds, args.texts.seed);
         found.push(Found { head, effect, p: None, q: None });
     }
     if signed {
@@ -236,49 +241,16 @@ fn as_text(args: &AblateArgs, model: &Model, read: &Texts, found: &[Found]) -> S
     text
 }
 
-fn picture(
-    path: &Path,
-    format: Format,
-    args: &AblateArgs,
-    read: &Texts,
-    model: &Model,
-    found: &[Found],
-    engine: &TextEngine,
-) -> Result<()> {
-    let config = model.config();
-    // the stacks of an encoder-decoder one under another
-    let rows: Vec<(Stack, usize)> = found
-        .iter()
-        .map(|one| one.head.stack)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .flat_map(|stack| (0..config.of(stack).layers()).map(move |layer| (stack, layer)))
-        .collect();
-    let most = |&(stack, _): &(Stack, usize)| config.of(stack).head_counts.iter().max().copied();
-    let columns = rows.iter().filter_map(most).max().unwrap_or(0);
-    let mut values = Array2::from_elem((rows.len(), columns), f32::NAN);
-    for one in found {
-        let row = rows.iter().position(|&row| row == (one.head.stack, one.head.head.layer));
-        if let Some(cell) = row.and_then(|row| values.get_mut((row, one.head.head.head))) {
-            *cell = one.effect.mean as f32;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_possible_after_holm() {
+        for heads in [1, 6, 72, 144, 1024] {
+            let least = heads as f64 / (rounds(None, heads) + 1) as f64;
+            assert!(least < LEVEL, "{heads} heads: {least}");
         }
+        assert_eq!((rounds(None, 6), rounds(None, 72), rounds(Some(9), 72)), (1000, 2880, 9));
     }
-    let name = |&(stack, layer): &(Stack, usize)| match config.decoder {
-        Some(_) => format!("{} L{layer}", stack_name(stack)),
-        None => format!("L{layer}"),
-    };
-    let title = format!("{}: {}", model.report().name, off(args));
-    let columns = (0..columns).map(|head| format!("H{head}")).collect();
-    let mut view = View::new(title, rows.iter().map(name).collect(), columns, values)?;
-    view.row_caption = "layer".into();
-    view.column_caption = "head".into();
-    view.legend = vec![what(read).into()];
-    view.notes = vec![format!("Mean over {}.", many(read.count, "text"))];
-    let marked: Vec<String> =
-        found.iter().filter(|one| one.marked()).map(|one| label(config, one.head)).collect();
-    if !marked.is_empty() {
-        view.notes.push(format!("p below 0.05 after Holm: {}.", marked.join(", ")));
-    }
-    let bytes = heatmap(&view, &Style::default(), format, engine)?;
-    write_file(path, &bytes)
 }

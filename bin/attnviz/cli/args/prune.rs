@@ -204,10 +204,11 @@ pub struct AblateArgs {
     /// Overwrite a picture that is there
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Resamplings behind intervals and tests
-    #[arg(long, value_name = "N", default_value = "1000")]
+    /// Resamplings behind intervals and tests; if not given 1000, or 40 for each head, so that a
+    /// mark is possible after Holm
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub rounds: u32,
+    pub rounds: Option<u32>,
     #[command(flatten)]
     pub model: ModelArgs,
     #[command(flatten)]
