@@ -158,7 +158,7 @@ fn greedy_takes_the_head_that_costs_least_and_says_what_it_costs() {
     };
     assert_eq!(chooser.masks(&Strategy::Greedy, &[0.25]).expect("masks"), [gone]);
     assert_eq!(*runs.borrow(), 12 + 11 + 10);
-    assert_eq!(*told.borrow(), [(1, 3), (2, 3), (3, 3)]);
+    assert!(told.borrow().iter().copied().eq((1..=33).map(|run| (run, 33))), "{told:?}");
 
     let error = chooser.masks(&Strategy::Greedy, &[0.5, 0.25]).expect_err("refused");
     assert!(error.to_string().starts_with("fractions: expected shares from 0 to 1"), "{error}");

@@ -75,7 +75,8 @@ pub struct Chooser<'a> {
     pub worth: &'a dyn Fn(&[Intervention]) -> Result<f64>,
     /// Lets a layer lose all its heads.
     pub allow_empty: bool,
-    /// Told how many steps are done, and of how many.
+    /// Told how many steps are done, and of about how many: passes over what `worth` runs on for
+    /// [`Strategy::Greedy`], scorings for the others.
     pub progress: &'a dyn Fn(usize, usize),
 }
 
@@ -184,25 +185,43 @@ impl Chooser<'_> {
         let mut open: Vec<Vec<StackHead>> = units(self.model.config(), &heads);
         let mut room = Room::new(self.model.config(), &heads, self.allow_empty);
         let goal = fractions.last().map_or(0, |&last| room.target(last));
-        let mut masks = Vec::new();
+        // units are mostly of one size; each that goes is one less to try
+        let steps = (goal * open.len()).div_ceil(heads.len().max(1));
+        let all = (0..steps).map(|gone| open.len() - gone).sum();
+        let (mut masks, mut runs) = (Vec::new(), 0);
         for &fraction in fractions {
             let target = room.target(fraction);
             loop {
                 let mut best: Option<(f64, usize)> = None;
                 for (place, unit) in open.iter().enumerate().filter(|(_, u)| room.fits(u, target)) {
                     let without = room.gone().iter().chain(unit).copied().collect();
-                    let worth = (self.worth)(&off(&without))?;
+                    let worth = self.worth_of(&without)?;
+                    runs += 1;
+                    (self.progress)(runs, all);
                     if best.is_none_or(|(most, _)| worth > most) {
                         best = Some((worth, place));
                     }
                 }
                 let Some((_, place)) = best else { break };
                 room.take(&open.remove(place));
-                (self.progress)(room.gone().len(), goal);
             }
             masks.push(room.gone().clone());
         }
         Ok(masks)
+    }
+
+    /// # Errors
+    /// [`Error::Array`] for what is no number: it compares with nothing.
+    fn worth_of(&self, gone: &BTreeSet<StackHead>) -> Result<f64> {
+        let worth = (self.worth)(&off(gone))?;
+        match worth.is_nan() {
+            false => Ok(worth),
+            true => Err(Error::Array {
+                what: format!("what the model is worth with {} heads off", gone.len()),
+                want: "a number".into(),
+                found: worth.to_string(),
+            }),
+        }
     }
 
     /// As many of each block as the masks take, in one random order.

@@ -81,7 +81,7 @@ pub fn chosen(
         _ => None,
     };
     let worth = |changes: &[Intervention]| worth(model, read, unpruned.as_ref(), changes);
-    let bar = console.bar(0, if *strategy == Strategy::Greedy { "heads" } else { "rounds" });
+    let bar = console.bar(0, if *strategy == Strategy::Greedy { "runs" } else { "rounds" });
     let chooser = Chooser {
         model,
         score,
