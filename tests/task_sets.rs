@@ -53,6 +53,61 @@ fn classifier(folder: &Path) -> Model {
     open(folder, None).expect("loads")
 }
 
+/// Items of one part are drawn, pairs as a whole; what tells classes and the other parts stay.
+#[test]
+fn some_items_of_a_part_are_a_set() -> Result<()> {
+    let folder = TempDir::new().expect("folder");
+    let model = open(&fixture("fill/bert"), None)?;
+    let (subjects, ends) = (["cat", "dog", "bird", "man"], ["sat", "ran", "slept"]);
+    let (mut classes, mut pairs) =
+        ("split\tlabel\ttext\n".to_owned(), "split\tscore\ttext_a\ttext_b\n".to_owned());
+    for (i, split) in ["train", "validation", "test"].into_iter().enumerate() {
+        for (j, subject) in subjects.into_iter().enumerate() {
+            classes += &format!("{split}\t{}\tthe {subject} {}\n", j % 2, ends[i]);
+            pairs +=
+                &format!("{split}\t{j}\tthe {subject} {}\ta {subject} {}\n", ends[i], ends[j % 3]);
+        }
+    }
+    let places = [("classes.tsv", &classes, 1), ("pairs.tsv", &pairs, 2)];
+    for (name, text, texts) in places {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("written");
+        let path = path.display().to_string();
+        let set = Set::open(&path, &model, &Limit::default(), 3)?;
+        let ids = |set: &Set, split| -> Result<Vec<Vec<u32>>> {
+            let samples = set.samples(&model, split)?;
+            let rows = samples.iter().flat_map(|sample| sample.batch.ids.rows());
+            Ok(rows.map(|row| row.iter().copied().filter(|id| *id != 0).collect()).collect())
+        };
+        let all = ids(&set, Split::Validation)?;
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..8 {
+            let some = set.some(Split::Validation, 2, seed);
+            let found = ids(&some, Split::Validation)?;
+            assert_eq!(found.len(), 2 * texts, "{name}");
+            // in their order, both texts of a pair
+            let mut rest = all.chunks(texts);
+            assert!(
+                found.chunks(texts).all(|one| rest.any(|other| other == one)),
+                "{name} {found:?}"
+            );
+            for split in [Split::Train, Split::Test] {
+                assert_eq!(ids(&some, split)?, ids(&set, split)?, "{name}");
+            }
+            assert_eq!(
+                some.reached(&model, &[], Split::Test)?,
+                set.reached(&model, &[], Split::Test)?
+            );
+            assert!(some.worth(&model, &[], Split::Validation)?.is_finite(), "{name}");
+            assert_eq!(ids(&set.some(Split::Validation, 2, seed), Split::Validation)?, found);
+            kinds.insert(found);
+        }
+        assert!(kinds.len() > 2, "{name}: {kinds:?}");
+        assert_eq!(ids(&set.some(Split::Validation, 99, 1), Split::Validation)?, all);
+    }
+    Ok(())
+}
+
 #[test]
 fn classes_of_words_are_told_at_their_first_tokens() -> Result<()> {
     let folder = TempDir::new().expect("folder");

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 
 use candle_core::Tensor;
 use ndarray::{Array2, Axis};
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::error::Result;
-use crate::task::{Sample, Target, Written};
+use crate::task::{Sample, Target, Written, drawn};
 use crate::tokens::Batch;
 
 /// `count` examples of all samples, drawn without any twice, in their batches and order; all where
@@ -19,13 +17,8 @@ pub(super) fn draw(samples: &[Sample], count: usize, seed: u64) -> Result<Vec<Sa
         let rows = sample.batch.ids.nrows() / rows_of(sample);
         places.extend((0..rows).map(|example| (batch, example)));
     }
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let count = count.min(places.len());
-    for i in 0..count {
-        let other = i + (random.next_u64() % (places.len() - i) as u64) as usize;
-        places.swap(i, other);
-    }
-    let drawn: BTreeSet<(usize, usize)> = places.into_iter().take(count).collect();
+    let chosen = drawn(places.len(), count, seed);
+    let drawn: BTreeSet<(usize, usize)> = chosen.into_iter().map(|place| places[place]).collect();
     let mut some = Vec::new();
     for (batch, sample) in samples.iter().enumerate() {
         let each = rows_of(sample);

@@ -1,5 +1,7 @@
 //! The items of a labelled set as one model reads them.
 
+use std::collections::BTreeSet;
+
 use candle_core::DType;
 use ndarray::Array2;
 
@@ -41,6 +43,16 @@ impl Encoded {
         });
         let texts = texts.collect::<Result<_>>()?;
         Ok(Self { labelled, texts, batch_size: batch_size.max(1) })
+    }
+
+    /// All but the items at some places.
+    pub fn without(&self, left: &BTreeSet<usize>) -> Self {
+        let stays = |place: &usize| !left.contains(place);
+        let places: Vec<usize> = (0..self.texts.len()).filter(stays).collect();
+        let items = places.iter().map(|&place| self.labelled.items[place].clone()).collect();
+        let texts = places.iter().map(|&place| self.texts[place].clone()).collect();
+        let labelled = Labelled { items, classes: self.labelled.classes.clone() };
+        Self { labelled, texts, batch_size: self.batch_size }
     }
 
     /// Whether classes are those of words.

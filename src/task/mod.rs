@@ -6,6 +6,7 @@
 
 mod classes;
 mod correlation;
+mod drawn;
 mod encoded;
 mod labelled;
 mod measure;
@@ -22,6 +23,7 @@ mod teller;
 
 pub(crate) use classes::named;
 pub use correlation::{pearson, spearman};
+pub(crate) use drawn::drawn;
 pub use labelled::{Item, Label, Labelled, Split};
 pub use measure::{Likeness, Outputs, cosines, likeness, outputs};
 pub(crate) use measure::{joined, outputs_of};

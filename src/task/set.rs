@@ -1,5 +1,8 @@
 //! A labelled set for one model: what heads are scored on, chosen by and reported with.
 
+use std::collections::BTreeSet;
+
+use super::drawn::drawn;
 use super::encoded::Encoded;
 use super::labelled::{Labelled, Split};
 use super::measure::outputs;
@@ -69,6 +72,16 @@ impl Set {
     /// Whether its samples have a loss: pairs have none.
     pub fn has_loss(&self) -> bool {
         !matches!(self.teller, Teller::None)
+    }
+
+    /// The set with no more than `count` items of a part, drawn with a seed; what tells its classes
+    /// stays, and so do the other parts.
+    pub fn some(&self, split: Split, count: usize, seed: u64) -> Self {
+        let part = self.part(split);
+        let chosen = drawn(part.len(), count, seed);
+        let left: BTreeSet<usize> =
+            part.iter().enumerate().filter(|(i, _)| !chosen.contains(i)).map(|(_, &i)| i).collect();
+        Self { items: self.items.without(&left), ..self.clone() }
     }
 
     /// Places of the items of a part among all, in their order.
