@@ -67,6 +67,36 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
+impl Curve {
+    /// What a whole result of this cell would not have, in words.
+    fn broken(&self, cell: &Cell) -> Option<String> {
+        let (items, heads) = (self.about.against.items(), self.about.heads);
+        let fractions = self.about.settings.get("fractions").and_then(Value::as_array);
+        let fractions = fractions.into_iter().flatten().filter_map(Value::as_f64);
+        let want: Vec<f64> = std::iter::once(0.0).chain(fractions).collect();
+        let found: Vec<f64> = self.points.iter().map(|point| point.fraction).collect();
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
+        if self.cell != cell.to_string() {
+            return Some(format!("its `cell` is `{}`", self.cell));
+        }
+        if items == 0 || want.len() != found.len() || !want.iter().zip(&found).all(near) {
+            return Some(format!("its `points` are of {items} items at {found:?}, not {want:?}"));
+        }
+        let off = |point: &Point| point.off.iter().collect::<BTreeSet<_>>().len();
+        let odd = self.points.iter().find(|point| {
+            point.found.len() != items || point.kept + off(point) != heads || point.kept > heads
+        });
+        odd.map(|point| {
+            let Point { fraction, kept, off, found } = point;
+            format!(
+                "at {fraction} it has {} of {items} items and {kept} heads kept, {} off of {heads}",
+                found.len(),
+                off.len()
+            )
+        })
+    }
+}
+
 /// The folder that a study's results are in.
 #[derive(Debug)]
 pub struct Store {
@@ -143,10 +173,8 @@ impl Store {
         let checked = || -> Result<Curve> {
             let curve: Curve = serde_json::from_slice(&bytes)
                 .map_err(|error| wrong(format!("is not the result of a cell: {error}")))?;
-            let items = curve.about.against.items();
-            if curve.cell != cell.to_string() || curve.points.iter().any(|p| p.found.len() != items)
-            {
-                return Err(wrong(format!("is not the result of {cell}")));
+            if let Some(why) = curve.broken(cell) {
+                return Err(wrong(format!("is not the result of {cell}: {why}")));
             }
             match want.differs(&curve.about) {
                 None => Ok(curve),
@@ -191,14 +219,12 @@ impl Want<'_> {
             Self::Settings(settings) => settings,
         };
         let keys: BTreeSet<&String> = settings.keys().chain(found.settings.keys()).collect();
-        let key = keys.into_iter().find(|key| settings.get(*key) != found.settings.get(*key));
-        if let Some(key) = key {
-            let show = |map: &Map<String, Value>| map.get(key).unwrap_or(&Value::Null).to_string();
-            return Some(format!(
-                "was made with `{key}` {}, and the plan says {}",
-                show(&found.settings),
-                show(settings)
-            ));
+        for key in keys {
+            let of = |map: &Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+            let (was, now) = (of(&found.settings), of(settings));
+            if was != now {
+                return Some(format!("was made with `{key}` {was}, and the plan says {now}"));
+            }
         }
         let Self::All(about) = self else { return None };
         let other = |what: &str, found: &Source, now: &Source| {
