@@ -13,6 +13,7 @@ use attnviz::study::{
     area, merge, run,
 };
 use attnviz::{Error, Head, Result, Stack};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn plan(text: &str) -> Result<Plan> {
@@ -51,6 +52,33 @@ fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
         ("\nfractions = [0.5, 0.2]", "line 4: `fractions`: expected rising shares"),
         ("fractions = [0.5, 1.2]", "up to 1, found [0.5, 1.2]"),
         ("fractions = []", "`fractions`: expected rising shares"),
+        ("fractions = [0.0, 0.5]", "above 0 and up to 1, found [0, 0.5]"),
+        ("fractions = [0, 1]", "above 0 and up to 1, found [0, 1]"),
+        ("fractions = [-0.5]", "above 0 and up to 1, found [-0.5]"),
+        ("fractions = [nan]", "line 3: `fractions`: expected rising shares"),
+        ("fractions = [0.5, nan]", "up to 1, found [0.5, NaN]"),
+        ("fractions = [0.5, inf]", "up to 1, found [0.5, inf]"),
+        ("fractions = [0.5, 0.5]", "line 3: `fractions`: expected rising shares"),
+        ("fractions = 0.5", "`fractions`: invalid type: floating point `0.5`, expected a sequence"),
+        ("seeds = []", "`seeds`: expected numbers, each once, found []"),
+        ("seeds = [-1]", "`seeds`: invalid value: integer `-1`, expected u64"),
+        ("seeds = [0.5]", "`seeds`: invalid type: floating point `0.5`, expected u64"),
+        ("seeds = [99999999999999999999]", "line 3: "),
+        ("random = 20\nrandom = 20", "line 4: duplicate key"),
+        ("steps = 0", "`steps`: expected a number from 1 to 65535, found 0"),
+        ("probes = 0", "`probes`: expected a number from 1 to 65535, found 0"),
+        ("rounds = 0", "`rounds`: expected a number from 1 to 65535, found 0"),
+        ("items = 0", "`items`: expected a number from 1 to 65535, found 0"),
+        ("greedy-items = 0", "`greedy-items`: expected a number from 1 to 65535, found 0"),
+        ("max-length = 1", "`max-length`: expected a number from 2 to 16777216, found 1"),
+        ("resamplings = 0", "`resamplings`: expected a number from 1 to 100000, found 0"),
+        ("by-layer = 1", "`by-layer`: invalid type: integer `1`, expected a boolean"),
+        ("out = 3", "`out`: invalid type: integer `3`, expected a string"),
+        ("strategies = [\"greedy\", \"greedy\"]", "each once, found `greedy` twice"),
+        (
+            "strategies = [\"greedy\"]\nseeds = [1, 2]\nitems = 3",
+            "line 4: `seeds`: expected one seed, or `greedy-items` as well",
+        ),
         ("seeds = [1, 2]", "`seeds`: expected one seed, or `items` as well"),
         ("seeds = [1, 1]\nitems = 3", "`seeds`: expected numbers, each once, found [1, 1]"),
         ("strategies = [\"random\"]", "`strategies`: expected one-shot, iterative or greedy"),
@@ -77,6 +105,10 @@ fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
     for (text, want) in [
         ("file = \"x\"\nloss = \"best\"", "line 2: `loss`: expected one of masked-lm, causal-lm"),
         ("file = \"x\"\nmask-share = 0.0", "`mask-share`: expected a share above 0"),
+        ("file = \"x\"\nmask-share = 1.5", "`mask-share`: expected a share above 0 and up to 1"),
+        ("file = \"x\"\nmask-share = nan", "above 0 and up to 1, found NaN"),
+        ("file = \"x\"\nprobe = \"kept\"", "`probe`: expected none beside `file`"),
+        ("data = \"pairs\"\nscores = []", "`scores`: expected at least one, found none"),
         ("file = \"x\"\nmetric = \"pearson\"", "`metric`: expected none beside `file`"),
         ("data = \"pairs\"\nscores = [\"worst\"]", "`scores`: expected one of gradient"),
         ("data = \"pairs\"\nscores = [\"fisher\", \"fisher\"]", "each once, found `fisher` twice"),
@@ -84,6 +116,30 @@ fn what_is_wrong_with_a_plan_is_told_by_file_line_and_key() {
         let error = plan(&format!("{text}\n")).expect_err(text).to_string();
         assert!(error.contains(want), "{text}\n{error}\n{want}");
     }
+}
+
+#[test]
+fn studies_that_come_along_are_plans() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/studies");
+    let mut outs = BTreeSet::new();
+    for entry in fs::read_dir(folder).expect("folder") {
+        let path = entry.expect("file").path();
+        let plan = Plan::read(&path).expect("plan");
+        assert!(plan.random >= 20 && plan.layer_matched > 0, "{}", path.display());
+        assert!(outs.insert(plan.out), "{}: a folder of its own", path.display());
+    }
+    assert!(outs.len() > 2);
+}
+
+#[test]
+fn what_is_at_the_edge_of_a_plan_is_one() {
+    let all = plan("data = \"pairs\"\nscores = [\"jacobian\"]\nfractions = [1]\nseeds = [0]\n");
+    assert_eq!(all.expect("plan").fractions, [1.0]);
+    let text = "data = \"pairs\"\nstrategies = [\"greedy\"]\nseeds = [7, 0]\ngreedy-items = 1\n\
+                random = 0\n";
+    let greedy = plan(text).expect("plan");
+    assert_eq!((greedy.greedy_items, greedy.cells().len()), (Some(1), 2));
+    assert_eq!(greedy.settings()["greedy-items"], 1);
 }
 
 /// Two layers of four heads; head h of layer l is worth something to some items.
@@ -117,7 +173,13 @@ impl Bench for Made {
         &self.about
     }
 
-    fn masks(&self, cell: &Cell, like: &[BTreeSet<StackHead>]) -> Result<Vec<BTreeSet<StackHead>>> {
+    fn masks(
+        &self,
+        cell: &Cell,
+        like: &[BTreeSet<StackHead>],
+        told: &dyn Fn(usize, usize),
+    ) -> Result<Vec<BTreeSet<StackHead>>> {
+        (1..=7).for_each(|step| told(step, 7));
         let order: Vec<StackHead> = match cell {
             Cell::Chosen(choice) => {
                 let turn = choice.seed as usize + usize::from(choice.way == Way::Iterative);
@@ -150,10 +212,16 @@ impl Bench for Made {
 
     fn heads(&self, names: &[String]) -> Result<BTreeSet<StackHead>> {
         let one = |name: &String| {
-            let (layer, number) = name[1..].split_once('H').expect("a head");
-            head(layer.parse().expect("layer"), number.parse().expect("head"))
+            let place = name.strip_prefix('L').and_then(|rest| rest.split_once('H'));
+            let number = |text: &str| text.parse().ok();
+            let found = place.and_then(|(layer, one)| Some(head(number(layer)?, number(one)?)));
+            found.ok_or_else(|| Error::Usage {
+                flag: "heads".into(),
+                want: "names of heads".into(),
+                found: name.clone(),
+            })
         };
-        Ok(names.iter().map(one).collect())
+        names.iter().map(one).collect()
     }
 }
 
@@ -275,6 +343,110 @@ fn results_of_another_study_are_refused_by_name() {
     );
 }
 
+/// What a machine that was switched off, another version or a person with an editor may leave.
+#[test]
+fn damaged_results_are_refused_by_name() {
+    let (plan, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
+    let cells = plan.cells();
+    study(place.path(), &cells[..6], &plan);
+    let store = Store::existing(place.path()).expect("store");
+    let path = store.path(&cells[0]);
+    let whole = fs::read(&path).expect("file");
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut value: Value = serde_json::from_slice(&whole).expect("JSON");
+        change(&mut value);
+        serde_json::to_vec(&value).expect("JSON")
+    };
+    let of = "is not the result of one-shot.gradient.0: ";
+    let points = format!("{of}its `points` are of 12 items at ");
+    let nothing = Vec::new();
+    let cases: [(Vec<u8>, &str); 15] = [
+        (nothing, "is not the result of a cell: EOF"),
+        (whole[..whole.len() / 2].to_vec(), "is not the result of a cell: EOF"),
+        (vec![0; 4096], "is not the result of a cell: expected value"),
+        (b"\xff\xfe{}".to_vec(), "is not the result of a cell: expected value"),
+        (b"[]".to_vec(), "is not the result of a cell: "),
+        (changed(&|all| all["cell"] = "random.0".into()), "its `cell` is `random.0`"),
+        (changed(&|all| all["points"] = json!([])), points.as_str()),
+        (
+            changed(&|all| all["points"].as_array_mut().expect("points").truncate(3)),
+            points.as_str(),
+        ),
+        (changed(&|all| all["points"][1]["fraction"] = 0.3.into()), points.as_str()),
+        (changed(&|all| all["points"][1]["found"][2] = Value::Null), "invalid type: null"),
+        (
+            changed(&|all| all["points"][1]["found"] = json!([1.0])),
+            "at 0.25 it has 1 of 12 items and 6 heads kept, 2 off of 8",
+        ),
+        (changed(&|all| all["points"][2]["kept"] = 5.into()), "and 5 heads kept, 4 off of 8"),
+        (
+            changed(&|all| all["points"][2]["off"][1] = all["points"][2]["off"][0].clone()),
+            "and 4 heads kept, 4 off of 8",
+        ),
+        (changed(&|all| all["heads"] = 9.into()), "and 8 heads kept, 0 off of 9"),
+        (changed(&|all| all["against"] = json!({ "counts": [] })), "are of 0 items"),
+    ];
+    for (bytes, want) in cases {
+        fs::write(&path, bytes).expect("written");
+        let error = merge(&plan, &store).expect_err(want);
+        let line = error.to_string();
+        assert_eq!(error.exit_code(), 1, "{line}");
+        let named = line.contains("cells/one-shot.gradient.0.json: is not the result of ");
+        assert!(named && line.contains(want) && !line.contains('\n'), "{line}\n{want}");
+        let made = Made::new(&plan);
+        let error = run(&plan.fractions, &cells, &made, &store, |_, _| ()).expect_err(want);
+        assert_eq!((error.to_string(), made.runs.get()), (line, 0), "nothing is run before");
+    }
+    // heads that the model does not have stand in the way of the masks that match them
+    let other = changed(&|all| all["points"][2]["off"][1] = "anything".into());
+    fs::write(&path, other).expect("written");
+    let made = Made::new(&plan);
+    let error = run(&plan.fractions, &cells[6..8], &made, &store, |_, _| ());
+    assert!(error.is_ok(), "they match another choice");
+    fs::remove_file(store.path(&cells[1])).expect("removed");
+    let error = run(&plan.fractions, &cells[..2], &made, &store, |_, _| ()).expect_err("heads");
+    let line = error.to_string();
+    assert!(
+        line.contains("cells/one-shot.gradient.0.json: ") && line.contains("anything"),
+        "{line}"
+    );
+
+    fs::remove_file(&path).expect("removed");
+    fs::create_dir(&path).expect("a folder in its place");
+    let line = merge(&plan, &store).expect_err("a folder").to_string();
+    assert!(line.contains("cells/one-shot.gradient.0.json: could not read it"), "{line}");
+    // what is not of the plan is nobody's business
+    fs::remove_dir(&path).expect("removed");
+    fs::write(&path, &whole).expect("written");
+    study(place.path(), &cells[..2], &plan);
+    let before = merge(&plan, &store).expect("table");
+    fs::write(place.path().join("cells/one-shot.gradient.99.json"), "{").expect("written");
+    fs::write(place.path().join("cells/notes.txt"), "dear").expect("written");
+    assert_eq!(merge(&plan, &store).expect("table"), before);
+}
+
+#[test]
+fn a_cell_tells_how_far_it_is() {
+    let (plan, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
+    let (cells, made) = (plan.cells(), Made::new(&plan));
+    let store = Store::claim(place.path(), false).expect("folder");
+    let mut told: Vec<(String, Done)> = Vec::new();
+    run(&plan.fractions, &cells[..2], &made, &store, |cell, done| {
+        told.push((cell.to_string(), done));
+    })
+    .expect("runs");
+    // seven steps of the choice, and four points; then the masks that match it, which is known
+    let part = |name: &str, steps: std::ops::RangeInclusive<usize>, of: usize| {
+        steps.map(|step| (name.to_owned(), Done::Partly(step, of))).collect::<Vec<_>>()
+    };
+    let (first, second) = ("one-shot.gradient.0", "one-shot.gradient.0.layers.0");
+    let mut want = part(first, 1..=11, 11);
+    want.push((first.into(), Done::Now));
+    want.extend(part(second, 1..=4, 4));
+    want.push((second.into(), Done::Now));
+    assert_eq!(told, want);
+}
+
 #[test]
 fn masks_that_match_another_choice_are_refused() {
     let (plan, place) = (plan(SMALL).expect("plan"), TempDir::new().expect("folder"));
@@ -316,7 +488,7 @@ fn two_items(
         let point = |(i, found): (usize, [f64; 2])| attnviz::study::Point {
             fraction: i as f64 * 0.5,
             kept: 8 - i * 4,
-            off: Vec::new(),
+            off: (0..i * 4).map(|head| format!("L0H{head}")).collect(),
             found: found.to_vec(),
         };
         let points = made(&cell).into_iter().enumerate().map(point).collect();

@@ -202,7 +202,7 @@ fn greedy_pairs_and_plain_texts_have_curves_too() {
         ("masked", "file = \"texts.txt\"\nscores = [\"gradient\", \"fisher\"]\n", "minus the loss"),
         (
             "drawn",
-            "file = \"texts.txt\"\nloss = \"masked-lm\"\nseeds = [3, 4]\nitems = 4\n\
+            "file = \"texts.txt\"\nloss = \"masked-lm\"\nseeds = [3, 4]\nitems = 4\ngreedy-items = 1\n\
              scores = [\"gradient\"]\nstrategies = [\"greedy\", \"iterative\"]\nrounds = 2\n",
             "minus the loss",
         ),
@@ -264,6 +264,10 @@ fn plans_start_from_an_example_and_are_refused_by_name() {
     place.refused(&["loss.toml"], 5, "loss.toml: `scores`: gradient needs a loss");
     place.plan("zero.toml", "file = \"texts.txt\"\nloss = \"logits\"\nscores = [\"fisher\"]\n");
     place.refused(&["zero.toml"], 5, "fisher is 0 of a loss that compares with the unpruned model");
+    place.plan("f1.toml", "data = \"set.tsv\"\nscores = [\"jacobian\"]\nmetric = \"pearson\"\n");
+    let want =
+        "f1.toml: `metric`: expected none for set.tsv, whose metric is accuracy, found pearson";
+    place.refused(&["f1.toml"], 5, want);
     place.plan("lost.toml", "data = \"lost.tsv\"\nscores = [\"gradient\"]\n");
     place.refused(&["lost.toml"], 1, "lost.tsv");
 
@@ -278,4 +282,81 @@ fn plans_start_from_an_example_and_are_refused_by_name() {
     place.write("set.tsv", &set.replacen("the cat is happy", "the cat is tired", 1));
     place.refused(&["study.toml", "--cell", "1/20"], 1, "was made with another set of texts");
     place.fine(&["study.toml", "--cell", "1/20", "--force"]);
+}
+
+/// Each machine has the model, the texts and the results somewhere else; a folder is sent to another.
+#[test]
+fn shares_of_several_machines_are_one_study() {
+    let (here, there) = (Place::new(), Place::new());
+    here.plan("study.toml", PLAN);
+    here.fine(&["study.toml", "--out", "whole"]);
+    let model = there.path("model");
+    fs::create_dir(&model).expect("folder");
+    for entry in fs::read_dir(fixture("fill/bert")).expect("model") {
+        let entry = entry.expect("file");
+        fs::copy(entry.path(), model.join(entry.file_name())).expect("copied");
+    }
+    fs::rename(there.path("set.tsv"), there.path("other.tsv")).expect("renamed");
+    let plan = PLAN.replace("set.tsv", "other.tsv");
+    there.write("mine.toml", &format!("model = 'model'\n{plan}"));
+
+    here.fine(&["study.toml", "--out", "parts", "--cell", "1/2"]);
+    there.fine(&["mine.toml", "--out", "parts", "--cell", "2/2"]);
+    for entry in fs::read_dir(there.path("parts/cells")).expect("cells") {
+        let entry = entry.expect("file");
+        let to = here.path("parts/cells").join(entry.file_name());
+        assert!(!to.exists(), "each cell is in one share");
+        fs::copy(entry.path(), to).expect("copied");
+    }
+    here.fine(&["study.toml", "--out", "parts", "--merge"]);
+    assert!(here.bytes("whole/table.csv") == here.bytes("parts/table.csv"));
+
+    // another model under the same plan is another study
+    let config = fs::read_to_string(model.join("config.json")).expect("config");
+    fs::write(model.join("config.json"), config + " ").expect("written");
+    fs::remove_dir_all(there.path("parts")).expect("removed");
+    there.fine(&["mine.toml", "--out", "parts", "--cell", "2/2"]);
+    let name = "random.4.json";
+    fs::copy(there.path("parts/cells").join(name), here.path("parts/cells").join(name))
+        .expect("copied");
+    let want = "parts/cells/random.4.json: was made with another model: ";
+    here.refused(&["study.toml", "--out", "parts", "--merge"], 1, want);
+    here.refused(&["study.toml", "--out", "parts"], 1, want);
+    here.write("parts/cells/random.4.json", "{}");
+    let want = "parts/cells/random.4.json: is not the result of a cell: missing field";
+    here.refused(&["study.toml", "--out", "parts", "--merge"], 1, want);
+    here.fine(&["study.toml", "--out", "parts", "--force"]);
+    assert!(here.bytes("whole/table.csv") == here.bytes("parts/table.csv"));
+}
+
+#[test]
+fn greedy_choices_are_made_by_the_items_that_a_seed_draws() {
+    let place = Place::new();
+    let text = |more: &str| {
+        format!(
+            "data = \"set.tsv\"\nstrategies = [\"greedy\"]\nfractions = [0.2, 0.4, 0.6]\n\
+             random = 0\nresamplings = 10\n{more}"
+        )
+    };
+    let off = |out: &str, seed: u64| {
+        let file: Value =
+            serde_json::from_slice(&place.bytes(&format!("{out}/cells/greedy.{seed}.json")))
+                .expect("JSON");
+        let points = file["points"].as_array().expect("points").clone();
+        points.into_iter().map(|point| point["off"].clone()).collect::<Vec<_>>()
+    };
+    place.plan("all.toml", &text(""));
+    place.fine(&["all.toml"]);
+    // ten items for validation are all that there are
+    place.plan("ten.toml", &text("greedy-items = 10\nseeds = [0, 1]\n"));
+    place.fine(&["ten.toml"]);
+    assert_eq!((off("ten", 0), off("ten", 1)), (off("all", 0), off("all", 0)));
+    let seeds = "greedy-items = 1\nseeds = [0, 1, 2, 3, 4, 5, 6, 7]\n";
+    place.plan("one.toml", &text(seeds));
+    place.fine(&["one.toml"]);
+    let first = off("one", 0);
+    assert!((1..8).any(|seed| off("one", seed) != first), "{first:?}");
+    place.plan("one.toml", &text(&seeds.replace("greedy-items = 1", "greedy-items = 2")));
+    let want = "was made with `greedy-items` 1, and the plan says 2; another `out`, or --force";
+    place.refused(&["one.toml"], 1, want);
 }

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use sha2::{Digest, Sha256};
 
-use super::subject::Texts;
+use super::texts::Texts;
 use crate::error::{Error, Result};
 use crate::hub::{Asset, ModelFiles};
 use crate::model::Model;

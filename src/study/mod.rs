@@ -30,12 +30,14 @@ mod run;
 mod store;
 mod subject;
 mod table;
+mod texts;
 
 pub use area::{Estimate, area};
 pub use cell::{Cell, Choice, Share, Way};
 pub use metric::Against;
-pub use plan::{Data, EXAMPLE, LOSSES, Metric, Plan, SCORES};
+pub use plan::{Data, EXAMPLE, LOSSES, Metric, Plan};
 pub use run::{Bench, Done, run};
 pub use store::{About, Curve, Point, Source, Store, Want};
-pub use subject::{Measure, Plain, Subject, Texts};
+pub use subject::Subject;
 pub use table::{At, Compared, Masks, Row, Table, merge};
+pub use texts::{Measure, Plain, Texts};

@@ -1,5 +1,6 @@
 //! Cells, one after another, each finished one in its file.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::cell::{Cell, Choice};
@@ -13,11 +14,17 @@ pub trait Bench {
     fn about(&self) -> &About;
 
     /// The heads that a cell removes, one set for each fraction, each within the next. `like` are the
-    /// sets to match.
+    /// sets to match; `told` hears of steps, as [`Chooser::progress`](crate::prune::Chooser::progress)
+    /// does.
     ///
     /// # Errors
     /// Those of [`Chooser::masks`](crate::prune::Chooser::masks).
-    fn masks(&self, cell: &Cell, like: &[BTreeSet<StackHead>]) -> Result<Vec<BTreeSet<StackHead>>>;
+    fn masks(
+        &self,
+        cell: &Cell,
+        like: &[BTreeSet<StackHead>],
+        told: &dyn Fn(usize, usize),
+    ) -> Result<Vec<BTreeSet<StackHead>>>;
 
     /// Item by item, what the model gives without these heads.
     ///
@@ -37,11 +44,13 @@ pub trait Bench {
 pub enum Done {
     /// Its result was there.
     Before,
+    /// So many steps of it are done, of about so many.
+    Partly(usize, usize),
     /// It was run.
     Now,
 }
 
-/// Runs the cells that have no result yet. `told` hears of each.
+/// Runs the cells that have no result yet. `told` hears of each, and of its steps.
 ///
 /// # Errors
 /// Those of [`Store::read`], [`Store::write`] and of the bench.
@@ -50,9 +59,11 @@ pub fn run(
     cells: &[Cell],
     bench: &dyn Bench,
     store: &Store,
-    mut told: impl FnMut(&Cell, Done),
+    told: impl FnMut(&Cell, Done),
 ) -> Result<()> {
-    let mut runner = Runner { fractions, bench, store, unpruned: None, chosen: None };
+    let told = RefCell::new(told);
+    let told = |cell: &Cell, done| (*told.borrow_mut())(cell, done);
+    let mut runner = Runner { fractions, bench, store, told: &told, unpruned: None, chosen: None };
     // a stale result is found before anything is computed
     let want = Want::All(bench.about());
     let states = cells.iter().map(|cell| Ok(store.read(cell, &want)?.is_some()));
@@ -70,6 +81,7 @@ struct Runner<'a> {
     fractions: &'a [f64],
     bench: &'a dyn Bench,
     store: &'a Store,
+    told: &'a dyn Fn(&Cell, Done),
     /// What the model gives with all heads.
     unpruned: Option<Vec<f64>>,
     /// The masks of the choice that came last.
@@ -78,29 +90,47 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn curve(&mut self, cell: &Cell) -> Result<Curve> {
-        let masks = match cell {
-            Cell::Chosen(choice) => self.chosen(choice)?,
-            Cell::Matched(choice, _) => {
-                let like = self.chosen(choice)?;
-                self.bench.masks(cell, &like)?
-            }
-            Cell::Random(_) => self.bench.masks(cell, &[])?,
+        // the steps of the choice, and a pass for each point
+        let (told, points, steps) = (self.told, self.fractions.len() + 1, std::cell::Cell::new(0));
+        let chosen = |done, of| {
+            steps.set(of);
+            told(cell, Done::Partly(done, of + points));
         };
-        if masks.len() != self.fractions.len() {
-            return Err(Error::Array {
-                what: format!("masks of {cell}"),
-                want: format!("{}, one for each fraction", self.fractions.len()),
-                found: masks.len().to_string(),
-            });
-        }
+        let masks = self.masks(cell, &chosen)?;
         let none = BTreeSet::new();
-        let first = self.point(0.0, &none)?;
-        let mut points = vec![first];
-        for (&fraction, off) in self.fractions.iter().zip(&masks) {
+        let places =
+            std::iter::once((0.0, &none)).chain(self.fractions.iter().copied().zip(&masks));
+        let mut points = Vec::new();
+        for (fraction, off) in places {
             points.push(self.point(fraction, off)?);
+            let (done, of) = (steps.get() + points.len(), steps.get() + masks.len() + 1);
+            told(cell, Done::Partly(done, of));
         }
         let (cell, about) = (cell.to_string(), self.bench.about().clone());
         Ok(Curve { cell, attnviz: env!("CARGO_PKG_VERSION").into(), about, points })
+    }
+
+    fn masks(
+        &mut self,
+        cell: &Cell,
+        told: &dyn Fn(usize, usize),
+    ) -> Result<Vec<BTreeSet<StackHead>>> {
+        let masks = match cell {
+            Cell::Chosen(choice) => self.chosen(choice, told)?,
+            Cell::Matched(choice, _) => {
+                let like = self.chosen(choice, told)?;
+                self.bench.masks(cell, &like, &|_, _| ())?
+            }
+            Cell::Random(_) => self.bench.masks(cell, &[], told)?,
+        };
+        match masks.len() == self.fractions.len() {
+            true => Ok(masks),
+            false => Err(Error::Array {
+                what: format!("masks of {cell}"),
+                want: format!("{}, one for each fraction", self.fractions.len()),
+                found: masks.len().to_string(),
+            }),
+        }
     }
 
     fn point(&mut self, fraction: f64, off: &BTreeSet<StackHead>) -> Result<Point> {
@@ -131,7 +161,11 @@ impl Runner<'_> {
     }
 
     /// The masks of a choice: those that came last, those of its result, or new ones.
-    fn chosen(&mut self, choice: &Choice) -> Result<Vec<BTreeSet<StackHead>>> {
+    fn chosen(
+        &mut self,
+        choice: &Choice,
+        told: &dyn Fn(usize, usize),
+    ) -> Result<Vec<BTreeSet<StackHead>>> {
         if let Some((last, masks)) = &self.chosen
             && last == choice
         {
@@ -140,10 +174,14 @@ impl Runner<'_> {
         let cell = Cell::Chosen(choice.clone());
         let masks = match self.store.read(&cell, &Want::All(self.bench.about()))? {
             Some(curve) => {
-                let points = curve.points.iter().skip(1); // the unpruned model
-                points.map(|point| self.bench.heads(&point.off)).collect::<Result<_>>()?
+                let heads = |point: &Point| {
+                    let path = self.store.path(&cell);
+                    let broken = |error: Error| Error::Output { path, why: error.to_string() };
+                    self.bench.heads(&point.off).map_err(broken)
+                };
+                curve.points.iter().skip(1).map(heads).collect::<Result<_>>()? // all are there first
             }
-            None => self.bench.masks(&cell, &[])?,
+            None => self.bench.masks(&cell, &[], told)?,
         };
         self.chosen = Some((choice.clone(), masks.clone()));
         Ok(masks)

@@ -9,56 +9,13 @@ use super::metric::Against;
 use super::plan::Plan;
 use super::run::Bench;
 use super::store::{About, Source};
+use super::texts::{Held, Texts};
 use crate::error::{Error, Result};
 use crate::hub::ModelFiles;
 use crate::model::Model;
-use crate::prune::{Chooser, Removal, Score, StackHead, Strategy, heads_left, off};
-use crate::task::{Answers, Outputs, Reached, Sample, Set, Split, cosines, outputs};
+use crate::prune::{Chooser, Removal, Score, Scoring, StackHead, Strategy, heads_left, off};
+use crate::task::{Answers, Outputs, Reached, Sample, Set, Split, outputs};
 use crate::trace::Intervention;
-use crate::train::Penalty;
-
-/// What must not get worse.
-pub enum Texts {
-    /// A labelled set, encoded for the model.
-    Labelled(Box<Set>),
-    /// Texts without labels.
-    Plain(Plain),
-}
-
-/// Texts without labels, in batches with their targets.
-pub struct Plain {
-    /// What they are called.
-    pub name: String,
-    /// What heads are scored on.
-    pub train: Vec<Sample>,
-    /// What greedy choices are made by.
-    pub validation: Vec<Sample>,
-    /// What curves are of.
-    pub test: Vec<Sample>,
-    /// What is measured of each text.
-    pub measure: Measure,
-}
-
-/// What is measured of a text without labels, the larger the better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// Minus its loss.
-    Loss,
-    /// The centred cosine of its embedding to the unpruned model's.
-    Likeness,
-    /// Minus the divergence from the unpruned model's distributions, in nats.
-    Divergence,
-}
-
-impl Measure {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Loss => "minus the loss",
-            Self::Likeness => "cosine to the unpruned embeddings",
-            Self::Divergence => "minus the divergence from the unpruned logits",
-        }
-    }
-}
 
 /// A model with texts: the [`Bench`] of a plan.
 pub struct Subject {
@@ -76,8 +33,8 @@ impl Subject {
     /// Gets a model ready with what the plan measures on. `files` are those that it was loaded from.
     ///
     /// # Errors
-    /// [`Error::Input`] for a score that needs a loss that the texts do not have, and for texts
-    /// without a part for tests; [`Error::Io`] where the model's files cannot be read again; those of
+    /// [`Error::Input`] for a score that needs a loss that the texts do not have, for a metric of pairs
+    /// where there are none, and for texts without a part for tests; [`Error::Io`] where the model's files cannot be read again; those of
     /// [`Model::forward`].
     pub fn new(plan: &Plan, model: Model, files: &ModelFiles, texts: Texts) -> Result<Self> {
         let train = match &texts {
@@ -103,6 +60,15 @@ impl Subject {
         };
         let mut subject = Self { plan: plan.clone(), model, texts, train, about, unpruned: None };
         (subject.about.against, subject.about.measure) = subject.against()?;
+        if let (Some(metric), Against::Counts(_)) = (plan.metric, &subject.about.against) {
+            let why = format!(
+                "`metric`: expected none for {}, whose metric is {}, found {}",
+                subject.about.data.name,
+                subject.about.measure,
+                metric.name()
+            );
+            return Err(Error::input(plan.path.display().to_string(), why));
+        }
         match subject.about.against.items() {
             0 => Err(Error::input(&subject.about.data.name, "holds no items for tests")),
             _ => Ok(subject),
@@ -155,39 +121,6 @@ impl Subject {
             Cell::Random(draw) => Strategy::Random { seed: *draw as u64 },
         }
     }
-
-    fn worth(&self, changes: &[Intervention]) -> Result<f64> {
-        match &self.texts {
-            Texts::Labelled(set) => set.worth(&self.model, changes, Split::Validation),
-            Texts::Plain(plain) => {
-                let found = self.measured(plain, &plain.validation, None, changes)?;
-                Ok(found.iter().sum::<f64>() / found.len().max(1) as f64)
-            }
-        }
-    }
-
-    /// Text by text, what a measure says.
-    fn measured(
-        &self,
-        plain: &Plain,
-        samples: &[Sample],
-        unpruned: Option<&Outputs>,
-        changes: &[Intervention],
-    ) -> Result<Vec<f64>> {
-        let targets: Vec<_> = match plain.measure {
-            Measure::Divergence => samples.iter().filter_map(|s| s.target.clone()).collect(),
-            _ => Vec::new(),
-        };
-        let changed = outputs(&self.model, samples, changes, &targets)?;
-        match plain.measure {
-            Measure::Loss => Ok(changed.losses.iter().map(|loss| -loss).collect()),
-            Measure::Divergence => Ok(changed.divergences.iter().map(|nats| -nats).collect()),
-            Measure::Likeness => match unpruned {
-                Some(unpruned) => cosines(unpruned, &changed),
-                None => cosines(&outputs(&self.model, samples, &[], &[])?, &changed),
-            },
-        }
-    }
 }
 
 impl Bench for Subject {
@@ -195,7 +128,12 @@ impl Bench for Subject {
         &self.about
     }
 
-    fn masks(&self, cell: &Cell, like: &[BTreeSet<StackHead>]) -> Result<Vec<BTreeSet<StackHead>>> {
+    fn masks(
+        &self,
+        cell: &Cell,
+        like: &[BTreeSet<StackHead>],
+        told: &dyn Fn(usize, usize),
+    ) -> Result<Vec<BTreeSet<StackHead>>> {
         let (name, seed) = match cell {
             Cell::Chosen(choice) | Cell::Matched(choice, _) => {
                 (choice.score.as_deref(), choice.seed)
@@ -206,16 +144,25 @@ impl Bench for Subject {
             (Some(items), Cell::Chosen(_)) => draw(&self.train, items, seed)?,
             _ => self.train.clone(),
         };
+        let strategy = self.strategy(cell, like);
+        let held = match strategy {
+            Strategy::Greedy => {
+                Some(Held::of(&self.texts, &self.model, self.plan.greedy_items, seed)?)
+            }
+            _ => None,
+        };
         let chooser = Chooser {
             model: &self.model,
-            score: score(&self.plan, name, seed),
+            score: score(&self.plan, name.unwrap_or("jacobian"), seed),
             by_layer: self.plan.by_layer,
             samples: &drawn,
-            worth: &|changes| self.worth(changes),
+            worth: &|changes| {
+                held.as_ref().map_or(Ok(0.0), |held| held.worth(&self.model, changes))
+            },
             allow_empty: self.plan.allow_empty_layers,
-            progress: &|_, _| (),
+            progress: told,
         };
-        chooser.masks(&self.strategy(cell, like), &self.plan.fractions)
+        chooser.masks(&strategy, &self.plan.fractions)
     }
 
     fn found(&self, gone: &BTreeSet<StackHead>) -> Result<Vec<f64>> {
@@ -230,9 +177,10 @@ impl Bench for Subject {
                 }
                 Answers::Pairs(pairs) => pairs.iter().map(|pair| pair.0).collect(),
             }),
-            Texts::Plain(plain) => {
-                self.measured(plain, &plain.test, self.unpruned.as_ref(), &changes)
-            }
+            Texts::Plain(plain) => match &self.unpruned {
+                Some(unpruned) => plain.measure.found(&self.model, &plain.test, unpruned, &changes),
+                None => Ok(Vec::new()),
+            },
         }
     }
 
@@ -245,20 +193,10 @@ impl Bench for Subject {
     }
 }
 
-/// Steps in which gates are trained.
-const GATE_STEPS: usize = 200;
-
-fn score(plan: &Plan, name: Option<&str>, seed: u64) -> Score {
-    match name {
-        Some("gradient") => Score::Gradient,
-        Some("fisher") => Score::Fisher,
-        Some("integrated") => Score::Integrated { steps: plan.steps },
-        Some("confidence") => Score::Confidence,
-        Some("output-norm") => Score::OutputNorm,
-        Some("l0") => Score::Learned { penalty: Penalty::L0, steps: GATE_STEPS, seed },
-        Some("l1") => Score::Learned { penalty: Penalty::L1, steps: GATE_STEPS, seed },
-        _ => Score::Jacobian { probes: plan.probes, seed },
-    }
+/// The plan has names of scores alone.
+fn score(plan: &Plan, name: &str, seed: u64) -> Score {
+    let with = Scoring { points: plan.steps, probes: plan.probes, seed, ..Scoring::default() };
+    Score::named(name, with).unwrap_or(Score::Confidence)
 }
 
 /// Refuses scores of losses that are not there before anything is computed.
@@ -271,7 +209,7 @@ fn has_losses(plan: &Plan, train: &[Sample]) -> Result<()> {
         Err(Error::input(plan.path.display().to_string(), why))
     };
     for name in &plan.scores {
-        let score = score(plan, Some(name), 0);
+        let score = score(plan, name, 0);
         let target = train.iter().find_map(|sample| sample.target.as_ref());
         match target {
             None if score.needs_loss() => {

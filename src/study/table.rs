@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::area::{Curves, Estimate, Group, Said, quantiles};
 use super::cell::{Cell, Choice};
+use super::metric::Against;
 use super::plan::{Metric, Plan};
 use super::store::{Curve, Source, Store, Want};
 use crate::error::{Error, Result};
@@ -143,8 +144,8 @@ pub fn merge(plan: &Plan, store: &Store) -> Result<Table> {
     let span = span.fold((1.0f64, 0.0f64), |(low, high), kept| {
         (low.min(kept as f64 / heads), high.max(kept as f64 / heads))
     });
-    let measure = match plan.metric {
-        Some(Metric::Pearson) => "Pearson".into(),
+    let measure = match (metric, &about.against) {
+        (Metric::Pearson, Against::Scores(_)) => "Pearson".into(),
         _ => about.measure,
     };
     Ok(Table {

@@ -1,5 +1,6 @@
 //! What a study is to try: a TOML file, read and checked.
 
+mod keys;
 mod page;
 
 use std::path::{Path, PathBuf};
@@ -9,14 +10,12 @@ use serde_json::{Map, Value, json};
 use super::cell::Way;
 use crate::config::Task;
 use crate::error::{Error, Result};
+use keys::Keys;
 use page::Page;
 
 /// A plan to start from: every key with what it means. `attnviz study --init` writes it.
 pub const EXAMPLE: &str = include_str!("../example.toml");
 
-/// The scores that heads can be chosen by.
-pub const SCORES: [&str; 8] =
-    ["gradient", "fisher", "integrated", "jacobian", "confidence", "output-norm", "l0", "l1"];
 /// The losses of plain texts.
 pub const LOSSES: [&str; 5] = ["masked-lm", "causal-lm", "seq2seq-lm", "embedding", "logits"];
 
@@ -42,14 +41,17 @@ pub struct Plan {
     pub refit: bool,
     /// Ways to remove heads.
     pub strategies: Vec<Way>,
-    /// Scores to remove them by.
+    /// Scores to remove them by, of [`Score::NAMES`](crate::prune::Score::NAMES).
     pub scores: Vec<String>,
     /// Shares of all heads to remove, rising.
     pub fractions: Vec<f64>,
     /// One run of every strategy with every score for each.
     pub seeds: Vec<u64>,
-    /// Items of the part for training that each seed draws to score on; all if not given.
+    /// Items of the part for training, of pairs single texts, that each seed draws to score on; all if
+    /// not given.
     pub items: Option<usize>,
+    /// Items of the part for validation that each seed draws for greedy choices; all if not given.
+    pub greedy_items: Option<usize>,
     /// Masks drawn from all heads.
     pub random: usize,
     /// For each scored run, masks with as many heads of each layer.
@@ -100,6 +102,15 @@ pub enum Metric {
     Pearson,
 }
 
+impl Metric {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Spearman => "spearman",
+            Self::Pearson => "pearson",
+        }
+    }
+}
+
 impl Plan {
     /// Reads and checks a plan.
     ///
@@ -118,7 +129,8 @@ impl Plan {
     /// # Errors
     /// [`Error::Input`], as [`Plan::read`].
     pub fn parse(text: &str, path: &Path) -> Result<Self> {
-        Page { text, path }.plan()
+        let page = Page { text, path };
+        page.read::<Keys>()?.plan(&page)
     }
 
     /// What the numbers of a run depend on, beside model and data: results made with other settings
@@ -133,6 +145,7 @@ impl Plan {
         let all = json!({
             "fractions": self.fractions,
             "items": self.items,
+            "greedy-items": self.greedy_items,
             "refit": self.refit,
             "texts": data,
             "rounds": self.rounds(),

@@ -81,10 +81,14 @@ fn cells(args: &StudyArgs, plan: &Plan, console: &Console) -> Result<(usize, usi
     study::run(&plan.fractions, &all[range], &subject, &store, |cell, done| {
         match done {
             Done::Before => before += 1,
-            Done::Now => now += 1,
-        }
-        if done == Done::Now {
-            console.detail(&cell.to_string());
+            Done::Partly(steps, of) => {
+                bar.set_message(format!("cells; {cell}: {steps} of {of}"));
+                return;
+            }
+            Done::Now => {
+                now += 1;
+                console.detail(&cell.to_string());
+            }
         }
         bar.inc(1);
     })?;
