@@ -11,7 +11,7 @@ use attnviz::prune::{
 use attnviz::task::{Sample, Target, Written, embedding, mask_some};
 use attnviz::tokens::{Batch, Input, Limit};
 use attnviz::train::Penalty;
-use attnviz::{Head, Intervention, Model, Recorder, Result, Stack};
+use attnviz::{Head, Intervention, Keep, Model, Recorder, Result, Site, Stack};
 use candle_core::{Device, Tensor};
 use common::{Golden, fixture, numbers, open};
 use ndarray::Array2;
@@ -197,7 +197,7 @@ fn fisher_is_the_mean_square_and_integrals_sum_up_to_the_layer() {
     let scores = importance(&model, score, std::slice::from_ref(&sample), &[]).expect("scores");
     for layer in 0..3 {
         let gates: Vec<Intervention> = (0..4)
-            .map(|head| Intervention::gate(attnviz::Stack::Encoder, Head { layer, head }, 0.0))
+            .map(|head| Intervention::gate(Stack::Encoder, Head { layer, head }, 0.0))
             .collect();
         let without = loss(&gates);
         for b in 0..3 {
@@ -246,7 +246,7 @@ fn confidence_and_output_norm_by_their_definitions() {
     let scores =
         importance(&model, Score::Confidence, std::slice::from_ref(&sample), &[]).expect("scores");
     for one in scores {
-        let kept = run.kept(one.head.head.layer, attnviz::Site::Probs);
+        let kept = run.kept(one.head.head.layer, Site::Probs);
         let mut sum = 0.0;
         for (b, &length) in sample.batch.lengths.iter().enumerate() {
             let probs = kept.get(b).and_then(|t| t.get(one.head.head.head)).expect("head");
@@ -258,8 +258,22 @@ fn confidence_and_output_norm_by_their_definitions() {
         let want = sum / sample.batch.lengths.len() as f64;
         assert!((one.score - want).abs() < 1e-6, "{}: {} for {want}", one.head, one.score);
     }
+    let mut recorder = Recorder::new().keep(Site::HeadOutput, Keep::All);
+    model.forward(&sample.batch, &mut recorder, &[]).expect("runs");
+    let trace = recorder.into_trace().expect("trace");
+    let lengths = sample.batch.lengths.clone();
     let norms = importance(&model, Score::OutputNorm, &[sample], &[]).expect("scores");
-    assert!(values(&norms).all(|norm| norm > 0.0));
+    for one in &norms {
+        let kept = trace.get(Stack::Encoder, one.head.head.layer, Site::HeadOutput).expect("kept");
+        let norm = |row: &Vec<f32>| row.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt();
+        let each = lengths.iter().enumerate().map(|(b, &length)| {
+            let rows = kept.tensor.get(b).and_then(|all| all.get(one.head.head.head)?.to_vec2());
+            let rows: Vec<Vec<f32>> = rows.expect("[T,D]");
+            rows[..length].iter().map(norm).sum::<f64>() / length as f64
+        });
+        let want = each.sum::<f64>() / lengths.len() as f64;
+        assert!(want > 0.0 && (one.score - want).abs() < 1e-5 * want, "{}: {want}", one.head);
+    }
     assert!(rank_correlation(&norms, &norms).is_some_and(|r| (r - 1.0).abs() < 1e-12));
 }
 
