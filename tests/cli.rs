@@ -2,6 +2,8 @@
 //! its cache is an empty folder.
 #![cfg(feature = "embedded")]
 
+mod common;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::Read;
@@ -10,6 +12,8 @@ use std::process::{Command as Process, Stdio};
 
 use assert_cmd::Command;
 use candle_core::{Device, Tensor};
+use common::files_in;
+use common::ran::Ran;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,27 +36,8 @@ fn program(name: &str, dir: &Path) -> Command {
     command
 }
 
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {} {}", self.out, self.err))
-    }
-}
-
 fn run_in(dir: &Path, program_name: &str, args: &[&str]) -> Ran {
-    let output = program(program_name, dir).args(args).output().unwrap();
-    let ran = Ran {
-        code: output.status.code().expect("not killed"),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    };
-    assert!(!ran.err.contains("panicked"), "{}", ran.err);
-    ran
+    Ran::of(program(program_name, dir).args(args).output().unwrap())
 }
 
 fn attnviz(dir: &Path, args: &[&str]) -> Ran {
@@ -379,15 +364,6 @@ fn many_texts_go_on_past_bad_lines() {
     let lines: Vec<i64> =
         json["inputs"].as_array().unwrap().iter().map(|i| i["line"].as_i64().unwrap()).collect();
     assert_eq!(lines, [1, 2, 3, 4, 5, 6]);
-}
-
-fn files_in(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[test]

@@ -7,39 +7,18 @@ use std::path::Path;
 use assert_cmd::Command;
 use common::fixture;
 use common::kinds::checkpoint;
+use common::ran::Ran;
 use serde_json::Value;
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 
 const TEXT: &str = "The [MASK] sat on the [MASK].";
 
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {} {}", self.out, self.err))
-    }
-}
-
 fn fill_in(dir: &Path, model: &str, args: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_attnviz"))
-        .current_dir(dir)
-        .env("HF_HUB_OFFLINE", "1")
-        .env("HF_HOME", dir.join("hub"))
-        .args(["fill", "--model"])
-        .arg(fixture("fill").join(model))
-        .args(args)
-        .output()
-        .expect("runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-    let code = output.status.code().expect("not killed");
-    let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
-    assert!(!ran.err.contains("panicked"), "{}", ran.err);
-    ran
+    let mut command = Command::new(env!("CARGO_BIN_EXE_attnviz"));
+    command.current_dir(dir).env("HF_HUB_OFFLINE", "1").env("HF_HOME", dir.join("hub"));
+    command.args(["fill", "--model"]).arg(fixture("fill").join(model)).args(args);
+    Ran::of(command.output().expect("runs"))
 }
 
 fn fill(model: &str, args: &[&str]) -> Ran {
@@ -47,9 +26,7 @@ fn fill(model: &str, args: &[&str]) -> Ran {
 }
 
 fn refused(model: &str, args: &[&str], code: i32, want: &str) {
-    let ran = fill(model, args);
-    assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {}", ran.err);
-    assert!(ran.err.contains(want), "{args:?}: {}", ran.err);
+    fill(model, args).refused(code, want);
 }
 
 /// What the report says is what transformers gives.

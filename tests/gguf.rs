@@ -16,24 +16,12 @@ use candle_core::quantized::gguf_file::Value;
 use candle_core::{Device, Tensor};
 use common::gguf::{Gguf, random, rounded};
 use common::variant::Variant;
-use common::{Golden, fixture, open, worst};
+use common::{Golden, SITES, fixture, open, worst};
 use ndarray::{Array2, s};
 use tempfile::TempDir;
 
 /// As for every other checkpoint: relative to max(1, |ref|).
 const STAGE: f32 = 1e-5;
-
-const SITES: [Site; 9] = [
-    Site::Embedding,
-    Site::Query,
-    Site::Key,
-    Site::Value,
-    Site::Scores,
-    Site::Probs,
-    Site::Context,
-    Site::HeadOutput,
-    Site::Residual,
-];
 
 /// Every site, the last layer and the logits of a batch.
 fn everything(model: &Model, batch: &Batch) -> Vec<(String, Tensor)> {

@@ -1,9 +1,12 @@
 //! `attnviz html`: where its pages go, what they are called, and what it refuses.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use common::files_in;
 use predicates::prelude::*;
 use predicates::str::contains;
 use serde_json::Value;
@@ -12,15 +15,6 @@ fn html(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::cargo_bin("attnviz").unwrap();
     command.current_dir(folder).arg("html").args(args);
     command
-}
-
-fn pages(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 fn data(path: &Path) -> Value {
@@ -38,15 +32,15 @@ fn a_page_is_named_after_its_text_and_replaced_by_the_same_command_alone() {
         .success()
         .stdout(contains("the-cat-sat.html: 72 heads"));
     html(folder.path(), &["The cat sat.", "--words"]).assert().success();
-    assert_eq!(pages(&out), ["the-cat-sat.html"]);
+    assert_eq!(files_in(&out), ["the-cat-sat.html"]);
     assert_eq!(data(&out.join("the-cat-sat.html"))["start"]["words"], true);
     // another text of that name moves aside, and a file of somebody else stays
     html(folder.path(), &["the cat sat"]).assert().success();
-    assert_eq!(pages(&out).len(), 2);
+    assert_eq!(files_in(&out).len(), 2);
     fs::write(out.join("my-notes.html"), "mine").unwrap();
     html(folder.path(), &["My notes"]).assert().success();
     assert_eq!(fs::read_to_string(out.join("my-notes.html")).unwrap(), "mine");
-    assert_eq!(pages(&out).len(), 4);
+    assert_eq!(files_in(&out).len(), 4);
 }
 
 #[test]
@@ -83,7 +77,7 @@ fn a_file_gives_a_page_per_line_and_goes_on_past_bad_ones() {
         .code(5)
         .stdout(contains("line 1: pages/one-cat.html").and(contains("2 pages written, 1 bad")))
         .stderr(contains("texts.txt, line 2"));
-    assert_eq!(pages(&folder.path().join("pages")), ["one-cat.html", "two-dogs.html"]);
+    assert_eq!(files_in(&folder.path().join("pages")), ["one-cat.html", "two-dogs.html"]);
     html(folder.path(), &["--file", "texts.txt", "--out", "all.html"])
         .assert()
         .code(2)
@@ -187,7 +181,7 @@ fn what_cannot_be_is_refused() {
     for (args, why) in cases {
         html(folder.path(), args).assert().code(2).stderr(contains(why));
     }
-    assert_eq!(pages(folder.path()), Vec::<String>::new());
+    assert_eq!(files_in(folder.path()), Vec::<String>::new());
 }
 
 /// A tiny model of the goldens with a vocabulary of words.
@@ -244,7 +238,7 @@ fn a_written_text_has_its_steps_on_the_page() {
         ];
         let output = tiny(folder.path(), "generate", model, &args).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let [name] = &pages(&folder.path().join(model))[..] else { panic!("one page") };
+        let [name] = &files_in(&folder.path().join(model))[..] else { panic!("one page") };
         let page = data(&folder.path().join(model).join(name));
         let sheets = page["sides"][0]["sheets"].as_array().unwrap();
         let sheet = sheets.iter().find(|sheet| sheet["name"] == stack).unwrap();

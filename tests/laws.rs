@@ -6,20 +6,8 @@ use attnviz::tokens::{Batch, Encoding, Input, Limit};
 use attnviz::{Change, Head, Intervention, Keep, Model, Recorder, Site, Stack};
 use candle_core::{DType, Device, Tensor};
 use common::variant::Variant;
-use common::{Golden, fixture, numbers, open, record, worst};
+use common::{Golden, SITES, fixture, numbers, open, record, worst};
 use ndarray::Array2;
-
-const SITES: [Site; 9] = [
-    Site::Embedding,
-    Site::Query,
-    Site::Key,
-    Site::Value,
-    Site::Scores,
-    Site::Probs,
-    Site::Context,
-    Site::HeadOutput,
-    Site::Residual,
-];
 
 fn largest_difference(a: &Tensor, b: &Tensor) -> f32 {
     assert_eq!(a.dims(), b.dims());

@@ -8,20 +8,8 @@ use attnviz::tokens::Batch;
 use attnviz::{Change, Head, Intervention, Keep, Model, Recorder, Site, Stack, Trace};
 use candle_core::Tensor;
 use common::variant::Variant;
-use common::{Golden, fixture, numbers, open};
+use common::{Golden, SITES, fixture, numbers, open};
 use ndarray::{Array2, s};
-
-const SITES: [Site; 9] = [
-    Site::Embedding,
-    Site::Query,
-    Site::Key,
-    Site::Value,
-    Site::Scores,
-    Site::Probs,
-    Site::Context,
-    Site::HeadOutput,
-    Site::Residual,
-];
 
 const GOLDENS: [&str; 7] =
     ["bert_lmhead_decoder", "gpt2_lm", "llama_lm", "bart_lm", "marian_mt", "t5_lm", "t5_v11_lm"];

@@ -1,9 +1,12 @@
 //! The output folder: whose it is, what is replaced, what is never touched.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
 use attnviz::output::{Manifest, OutputFolder, prove_writable, slug, write_file};
+use common::files_in;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -20,15 +23,6 @@ fn run(parent: &Path, text: &str, files: &[&str]) -> attnviz::Result<std::path::
     folder.finish()
 }
 
-fn listing(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn again_replaces_and_removes_what_is_stale() {
     let dir = TempDir::new().unwrap();
@@ -36,7 +30,7 @@ fn again_replaces_and_removes_what_is_stale() {
     fs::write(first.join("mine.txt"), "kept").unwrap();
     let second = run(dir.path(), "a text", &["L00H01.png", "grid.svg"]).unwrap();
     assert_eq!(first, second);
-    assert_eq!(listing(&first), ["L00H01.png", "grid.svg", "manifest.json", "mine.txt"]);
+    assert_eq!(files_in(&first), ["L00H01.png", "grid.svg", "manifest.json", "mine.txt"]);
 }
 
 #[test]
@@ -69,7 +63,7 @@ fn a_folder_that_is_not_ours_is_left_alone() {
         fs::write(folder.join(name), content).unwrap();
         let error = run(dir.path(), "a text", &["grid.png"]).unwrap_err();
         assert!(error.to_string().contains("--force"), "{error}");
-        assert_eq!(listing(&folder), [name]);
+        assert_eq!(files_in(&folder), [name]);
         assert_eq!(fs::read_to_string(folder.join(name)).unwrap(), content);
         fs::remove_dir_all(&folder).unwrap();
     }
@@ -88,7 +82,7 @@ fn force_writes_into_it_and_removes_nothing() {
         .unwrap()
         .finish()
         .unwrap();
-    assert_eq!(listing(&folder), ["manifest.json", "thesis.tex"]);
+    assert_eq!(files_in(&folder), ["manifest.json", "thesis.tex"]);
 }
 
 #[test]
@@ -116,7 +110,7 @@ fn a_manifest_that_lists_paths_outside_is_not_obeyed() {
     fs::remove_file(folder.join("grid.png")).unwrap();
     run(dir.path(), "a text", &["L00H00.png"]).unwrap();
     assert!(victim.exists());
-    assert_eq!(listing(&folder), ["L00H00.png", "manifest.json", "thesis.tex"]);
+    assert_eq!(files_in(&folder), ["L00H00.png", "manifest.json", "thesis.tex"]);
 }
 
 #[test]
@@ -128,7 +122,7 @@ fn an_interrupted_run_is_known_as_ours() {
     folder.write("L00H00.png", b"half of the work").unwrap();
     drop(folder);
     let folder = run(dir.path(), "a text", &["grid.png"]).unwrap();
-    assert_eq!(listing(&folder), ["grid.png", "manifest.json"]);
+    assert_eq!(files_in(&folder), ["grid.png", "manifest.json"]);
 }
 
 #[test]
@@ -138,7 +132,7 @@ fn only_names_of_the_manifest_can_be_written() {
     let folder = OutputFolder::claim(dir.path(), "a-text", listed, false).unwrap();
     assert!(folder.write("../grid.png", b"").is_err());
     assert!(folder.write("grid.png", b"").is_err());
-    assert_eq!(listing(dir.path()), ["a-text"]);
+    assert_eq!(files_in(dir.path()), ["a-text"]);
 }
 
 #[test]
@@ -148,7 +142,7 @@ fn a_file_in_the_way_is_an_error_before_any_work() {
     fs::write(&file, "").unwrap();
     assert!(prove_writable(&file.join("sub")).is_err());
     assert!(prove_writable(&dir.path().join("new/deep")).is_ok());
-    assert_eq!(listing(dir.path()), ["file"]);
+    assert_eq!(files_in(dir.path()), ["file"]);
     fs::write(dir.path().join("a-text"), "").unwrap();
     assert!(run(dir.path(), "a text", &[]).is_err());
 }
@@ -194,7 +188,7 @@ fn what_a_killed_run_left_goes_with_the_next_write() {
     std::os::unix::fs::symlink(path("elsewhere"), path(".attnviz-link")).unwrap();
     let _held = [held(&path(".attnviz-alive.tmp")), held(&path(".attnviz-alive/lock"))];
     write_file(&path("a.txt"), b"new").unwrap();
-    let mut left = listing(dir.path());
+    let mut left = files_in(dir.path());
     left.retain(|name| name != ".attnviz-link");
     let want = [
         ".attnviz-alive",
@@ -205,6 +199,6 @@ fn what_a_killed_run_left_goes_with_the_next_write() {
         "elsewhere",
     ];
     assert_eq!(left, want);
-    assert_eq!(listing(&path("elsewhere")), ["lock"]);
+    assert_eq!(files_in(&path("elsewhere")), ["lock"]);
     assert_eq!(fs::read(path("a.txt")).unwrap(), b"new");
 }

@@ -6,23 +6,12 @@ use std::fs;
 use std::path::Path;
 
 use assert_cmd::Command;
+use common::ran::Ran;
 use common::{fixture, open};
 use serde_json::Value;
 use tempfile::TempDir;
 
 const TEXTS: &str = "the cat sat on the mat\nthe dog sat on the cat\na cat and a dog\n";
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl Ran {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e}: {} {}", self.out, self.err))
-    }
-}
 
 /// A folder with `texts.txt`, in which commands run on the tiny masked language model.
 struct Place(TempDir);
@@ -50,13 +39,8 @@ impl Place {
             .args([command, "--model"])
             .arg(model)
             .args(args)
-            .output()
-            .expect("runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("not killed");
-        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
-        assert!(!ran.err.contains("panicked"), "{}", ran.err);
-        ran
+            .output();
+        Ran::of(output.expect("runs"))
     }
 
     fn refused(&self, command: &str, args: &[&str], code: i32, want: &str) {

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use assert_cmd::Command;
 use candle_core::{DType, Device, Tensor};
+use common::ran::Ran;
 use common::{Golden, fixture, worst};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,22 +16,10 @@ use tempfile::TempDir;
 const DECODERS: [&str; 3] = ["bert_lmhead_decoder", "gpt2_lm", "llama_lm"];
 const ENCODER_DECODERS: [&str; 4] = ["bart_lm", "marian_mt", "t5_lm", "t5_v11_lm"];
 
-/// What a command said.
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
-
 fn attnviz(dir: &Path, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_attnviz"));
     command.env("HF_HUB_OFFLINE", "1").env_remove("HF_ENDPOINT");
-    let output = command.current_dir(dir).args(args).output().unwrap();
-    Ran {
-        code: output.status.code().unwrap(),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Ran::of(command.current_dir(dir).args(args).output().unwrap())
 }
 
 fn folder(golden: &str) -> String {

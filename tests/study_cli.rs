@@ -9,14 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use common::fixture;
+use common::ran::Ran;
 use serde_json::Value;
 use tempfile::TempDir;
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
 
 /// A folder with a labelled set, pairs, texts and plans of them.
 struct Place(TempDir);
@@ -69,12 +64,7 @@ impl Place {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        let output = self.command(args).output().expect("runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("not killed");
-        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
-        assert!(!ran.err.contains("panicked"), "{}", ran.err);
-        ran
+        Ran::of(self.command(args).output().expect("runs"))
     }
 
     fn fine(&self, args: &[&str]) -> Ran {
@@ -84,9 +74,7 @@ impl Place {
     }
 
     fn refused(&self, args: &[&str], code: i32, want: &str) {
-        let ran = self.run(args);
-        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{args:?}: {}", ran.err);
-        assert!(ran.err.contains(want), "{args:?}: {}", ran.err);
+        self.run(args).refused(code, want);
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {

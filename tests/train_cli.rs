@@ -1,5 +1,7 @@
 //! `attnviz train` as a person runs it.
 
+mod common;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +11,9 @@ use std::time::{Duration, Instant};
 use attnviz::tokens::{Batch, Input, Limit};
 use attnviz::{Keep, Model, Recorder, Site};
 use candle_core::{Device, Tensor};
+use common::ran::Ran;
 use serde_json::Value;
 use tempfile::TempDir;
-
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
-}
 
 /// A folder with `text.txt`, in which commands run.
 struct Place(TempDir);
@@ -45,12 +42,7 @@ impl Place {
     }
 
     fn run(&self, args: &[&str]) -> Ran {
-        let output = self.command(args).output().expect("runs");
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("not killed");
-        let ran = Ran { code, out: text(output.stdout), err: text(output.stderr) };
-        assert!(!ran.err.contains("panicked"), "{}", ran.err);
-        ran
+        Ran::of(self.command(args).output().expect("runs"))
     }
 }
 

@@ -108,8 +108,24 @@ impl Case {
         })
     }
 
-    fn scale(&self) -> f64 {
-        1.0 / (self.sizes[4] as f64).sqrt()
+    fn attend<'a>(
+        &self,
+        [query, key, value, bias]: [&'a Tensor; 4],
+        distances: Option<&'a Distances>,
+    ) -> Attend<'a> {
+        Attend {
+            query,
+            key,
+            value,
+            bias,
+            group: 1,
+            past: 0,
+            causal: false,
+            window: None,
+            distances,
+            global: None,
+            scale: 1.0 / (self.sizes[4] as f64).sqrt(),
+        }
     }
 }
 
@@ -146,19 +162,7 @@ fn hold(case: &Case) {
         |t: &Tensor| t.transpose(1, 2).and_then(|t| t.contiguous()).and_then(|t| t.transpose(1, 2));
     let [wide_query, wide_key, wide_value] = [&query, &key, &value].map(|t| wide(t).expect("view"));
     for (query, key, value) in [(&query, &key, &value), (&wide_query, &wide_key, &wide_value)] {
-        let attend = Attend {
-            query,
-            key,
-            value,
-            bias: &bias,
-            group: 1,
-            past: 0,
-            causal: false,
-            window: None,
-            distances: distances.as_ref(),
-            global: None,
-            scale: case.scale(),
-        };
+        let attend = case.attend([query, key, value, &bias], distances.as_ref());
         let batched = attend.probs(&attend.scores().expect("scores")).expect("probs");
         close("batched probabilities", &batched, &probs);
         let mixed = batched.matmul(&value.contiguous().expect("value")).expect("context");
@@ -205,19 +209,7 @@ fn scores_of_ten_thousand_and_hidden_rows() {
     // every key of an example hidden: uniform, as in the reference
     case.bias.fill(f32::MIN);
     let [query, key, value, bias] = case.tensors();
-    let attend = Attend {
-        query: &query,
-        key: &key,
-        value: &value,
-        bias: &bias,
-        group: 1,
-        past: 0,
-        causal: false,
-        window: None,
-        distances: None,
-        global: None,
-        scale: case.scale(),
-    };
+    let attend = case.attend([&query, &key, &value, &bias], None);
     let tiled = attend.in_tiles(&[0, 1], &[0, 1]).expect("runs").expect("on the CPU");
     let batched = attend.probs(&attend.scores().expect("scores")).expect("probs");
     close("tiled", &tiled.probs.expect("kept"), &[1.0 / 6.0; 2 * 2 * 6 * 6]);
@@ -229,19 +221,7 @@ fn heads_that_are_kept_are_the_ones_asked_for() {
     let case = Case::new([2, 4, 5, 5, 8], 1.0, None);
     let (probs, _) = case.loop_over_heads();
     let [query, key, value, bias] = case.tensors();
-    let attend = Attend {
-        query: &query,
-        key: &key,
-        value: &value,
-        bias: &bias,
-        group: 1,
-        past: 0,
-        causal: false,
-        window: None,
-        distances: None,
-        global: None,
-        scale: case.scale(),
-    };
+    let attend = case.attend([&query, &key, &value, &bias], None);
     let tiled = attend.in_tiles(&[], &[1, 3]).expect("runs").expect("on the CPU");
     let want: Vec<f64> =
         [1, 3, 5, 7].iter().flat_map(|&h| probs[h * 25..][..25].to_vec()).collect();

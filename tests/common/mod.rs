@@ -3,6 +3,7 @@
 
 pub mod gguf;
 pub mod kinds;
+pub mod ran;
 pub mod stages;
 pub mod variant;
 
@@ -17,6 +18,16 @@ use ndarray::Array2;
 
 pub fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+/// The names in a folder, in order.
+pub fn files_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("folder");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("entry").file_name();
+    let mut names: Vec<String> =
+        entries.map(|entry| name(entry).into_string().expect("UTF-8")).collect();
+    names.sort();
+    names
 }
 
 /// A model from a folder, optionally with another config.
@@ -87,6 +98,19 @@ pub struct Run {
     pub hidden: Tensor,
     pub batch: Batch,
 }
+
+/// Every site of an attention, and what is before and behind it.
+pub const SITES: [Site; 9] = [
+    Site::Embedding,
+    Site::Query,
+    Site::Key,
+    Site::Value,
+    Site::Scores,
+    Site::Probs,
+    Site::Context,
+    Site::HeadOutput,
+    Site::Residual,
+];
 
 /// Keeps what a golden names.
 pub fn recorder() -> Recorder {
