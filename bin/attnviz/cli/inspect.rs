@@ -218,7 +218,7 @@ fn about_writing(rows: &mut Rows, config: &Config, tokenizer: Option<&Tokenizer>
         rows.add("starts with", named(start));
     }
     if let Some(first) = first {
-        rows.add("first token", format!("{}, always", named(first)));
+        rows.add("first token", format!("{}, behind the start token", named(first)));
     }
     if !ends.is_empty() {
         rows.add("ends with", list(ends));
