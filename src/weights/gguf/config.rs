@@ -4,46 +4,9 @@ use std::f64::consts::TAU;
 
 use serde_json::{Map, Value, json};
 
+use super::keys::{Architecture, Keys, decimal};
 use crate::error::{Error, Result};
-use crate::gguf::{self, Header};
-
-/// How llama.cpp writes a family.
-pub(super) struct Architecture {
-    /// Its name, which its keys begin with, there and in transformers.
-    name: &'static str,
-    class: &'static str,
-    /// Whether a rotary position turns neighbours, for which it has put the rows of queries and keys
-    /// in pairs.
-    pub paired: bool,
-    /// Whether the configuration says what has biases.
-    says_biases: bool,
-}
-
-const ARCHITECTURES: [Architecture; 2] = [
-    Architecture { name: "llama", class: "LlamaForCausalLM", paired: true, says_biases: true },
-    Architecture { name: "qwen2", class: "Qwen2ForCausalLM", paired: false, says_biases: false },
-];
-
-impl Architecture {
-    /// The one of a file.
-    ///
-    /// # Errors
-    /// [`Error::Config`] for another one and for a part of a file.
-    pub fn of(header: &Header) -> Result<&'static Self> {
-        let key = "general.architecture";
-        let name = header.text(key)?;
-        let Some(found) = ARCHITECTURES.iter().find(|one| Some(one.name) == name) else {
-            let known = ARCHITECTURES.map(|one| one.name).join(", ");
-            let want = format!("an architecture that attnviz runs ({known})");
-            return Err(header.wrong(key, &want, header.get(key)));
-        };
-        if header.whole("split.count")?.is_some_and(|parts| parts > 1) {
-            let want = "one file: merge the parts with `llama-gguf-split --merge`";
-            return Err(header.wrong("split.count", want, header.get("split.count")));
-        }
-        Ok(found)
-    }
-}
+use crate::gguf::Header;
 
 /// What the tensors say of the model.
 pub(super) struct Shape {
@@ -80,58 +43,6 @@ const NEUTRAL: [(&str, &[f64]); 10] = [
     ("leading_dense_block_count", &[0.0]),
 ];
 
-/// Keys of one architecture, each remembered.
-struct Keys<'a> {
-    header: &'a Header,
-    architecture: &'static Architecture,
-    asked: Vec<String>,
-}
-
-impl<'a> Keys<'a> {
-    fn name(&mut self, key: &str) -> String {
-        let name = self.whole_name(key);
-        self.asked.push(name.clone());
-        name
-    }
-
-    fn get(&mut self, key: &str) -> Option<&'a gguf::Value> {
-        let name = self.name(key);
-        self.header.get(&name)
-    }
-
-    fn whole_name(&self, key: &str) -> String {
-        format!("{}.{key}", self.architecture.name)
-    }
-
-    fn wrong(&self, key: &str, want: &str) -> Error {
-        let name = self.whole_name(key);
-        self.header.wrong(&name, want, self.header.get(&name))
-    }
-
-    fn number(&mut self, key: &str) -> Result<Option<f64>> {
-        let name = self.name(key);
-        Ok(self.header.number(&name)?.map(decimal))
-    }
-
-    /// A size above 0, the same for all layers where there is one for each.
-    fn size(&mut self, key: &str) -> Result<Option<u64>> {
-        let whole = match self.get(key) {
-            None => return Ok(None),
-            Some(gguf::Value::List(list)) => {
-                list.first().filter(|first| list.iter().all(|one| one == *first))
-            }
-            Some(value) => Some(value),
-        };
-        let whole = whole.and_then(gguf::Value::whole).filter(|&n| n > 0 && n <= 1 << 20);
-        let want = "a whole number above 0, the same for all layers";
-        whole.map(Some).ok_or_else(|| self.wrong(key, want))
-    }
-
-    fn needed(&mut self, key: &str) -> Result<u64> {
-        self.size(key)?.ok_or_else(|| self.wrong(key, "a whole number above 0"))
-    }
-}
-
 /// The text of a `config.json`, and the width of a head.
 ///
 /// # Errors
@@ -142,7 +53,7 @@ pub(super) fn config(
     shape: Shape,
     notes: &mut Vec<String>,
 ) -> Result<(Vec<u8>, usize)> {
-    let mut keys = Keys { header, architecture, asked: Vec::new() };
+    let mut keys = Keys::new(header, architecture);
     neutral(&mut keys)?;
     let head_dim = head_dim(&mut keys)?;
     let mut config = sizes(&mut keys, head_dim)?;
@@ -162,11 +73,7 @@ pub(super) fn config(
     }
     rope(&mut keys, &mut config, head_dim, shape.factors)?;
     ends(header, &mut config)?;
-    let known = |key: &str| {
-        let own = key.strip_prefix(architecture.name).and_then(|rest| rest.strip_prefix('.'));
-        own.is_none_or(|own| IGNORABLE.contains(&own)) || keys.asked.iter().any(|one| one == key)
-    };
-    let unknown = header.keys().filter(|key| !known(key));
+    let unknown = keys.unknown(&IGNORABLE);
     let place = header.path().display();
     notes.extend(unknown.map(|key| format!("{place}: unknown key `{key}`, ignored")));
     let text = serde_json::to_vec_pretty(&config);
@@ -317,13 +224,4 @@ fn ends(header: &Header, config: &mut Map<String, Value>) -> Result<()> {
         ends => drop(config.insert("eos_token_id".into(), json!(ends))),
     }
     Ok(())
-}
-
-/// The shortest decimal that is this number in single precision, in which files store it.
-fn decimal(x: f64) -> f64 {
-    let single = x as f32;
-    match f64::from(single) == x {
-        true => single.to_string().parse().unwrap_or(x),
-        false => x,
-    }
 }

@@ -2,6 +2,7 @@
 //! configuration that transformers would keep beside them.
 
 mod config;
+mod keys;
 mod names;
 mod types;
 
@@ -13,7 +14,8 @@ use super::map::Bytes;
 use crate::error::{Error, Result};
 use crate::gguf::{Header, Place};
 use crate::hub::Asset;
-use config::{Architecture, Shape, config};
+use config::{Shape, config};
+use keys::Architecture;
 pub(super) use types::name;
 
 /// A factor for each rotary frequency, of models whose positions are scaled.
