@@ -15,15 +15,7 @@ pub fn run(args: ConvertArgs, console: &Console) -> Result<u8> {
     };
     let dtype = args.dtype.as_ref().and_then(wanted);
     let options = ConvertOptions { dtype, force: args.force };
-    let asked = ModelArgs {
-        model: Some(args.source),
-        tokenizer: args.tokenizer,
-        config: args.config,
-        subfolder: args.subfolder,
-        revision: args.revision,
-        token: args.token,
-        task: None,
-    };
+    let asked = ModelArgs { model: Some(args.source), files: args.files, task: None };
     let files = session::files(&asked, console)?;
     let done = convert(&files, &args.out, &options)?;
     for note in &done.notes {

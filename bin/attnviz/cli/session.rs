@@ -28,11 +28,11 @@ pub fn open_model(args: &ModelArgs, run: &RunArgs, console: &Console) -> Result<
 pub fn files(args: &ModelArgs, console: &Console) -> Result<ModelFiles> {
     let request = ModelRequest {
         model: args.model.clone(),
-        tokenizer: args.tokenizer.clone(),
-        config: args.config.clone(),
-        subfolder: args.subfolder.clone(),
-        revision: args.revision.clone(),
-        token: args.token.clone(),
+        tokenizer: args.files.tokenizer.clone(),
+        config: args.files.config.clone(),
+        subfolder: args.files.subfolder.clone(),
+        revision: args.files.revision.clone(),
+        token: args.files.token.clone(),
     };
     hub::resolve(&request, &HubEnv::from_env(), &Download::new(console))
 }

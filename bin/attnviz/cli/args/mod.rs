@@ -1,5 +1,6 @@
 //! Every command with its flags, in groups that the commands share.
 
+mod checkpoint;
 mod fill;
 mod finetune;
 mod generate;
@@ -16,22 +17,20 @@ mod sampling;
 mod serve;
 mod study;
 mod train;
+mod view;
 
-use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use attnviz::export::FloatType;
-use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
+pub use checkpoint::{ConvertArgs, InspectArgs};
 pub use fill::FillArgs;
 pub use finetune::FinetuneArgs;
 pub use generate::GenerateArgs;
 pub use gradcheck::GradcheckArgs;
 pub use html::HtmlArgs;
 pub use input::{ArrayArgs, InputArgs, ManyArgs};
-pub use model::ModelArgs;
+pub use model::{FilesArgs, ModelArgs};
 pub use patch::PatchArgs;
 pub use picture::{ChoiceArgs, DrawnArgs, Given, PictureArgs};
 pub use prune::{AblateArgs, ImportanceArgs, PruneArgs, ScoringArgs, TextsArgs};
@@ -41,6 +40,7 @@ pub use sampling::SamplingArgs;
 pub use serve::ServeArgs;
 pub use study::StudyArgs;
 pub use train::TrainArgs;
+pub use view::{ExportArgs, ViewArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,124 +163,6 @@ impl Command {
             Self::Completions { .. } => TalkArgs::default(),
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub struct ViewArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    /// What the decoder of an encoder-decoder reads, behind its start token; without it the
-    /// encoder alone is drawn
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "attention"])]
-    pub target: Option<String>,
-    #[command(flatten)]
-    pub many: ManyArgs,
-    #[command(flatten)]
-    pub arrays: ArrayArgs,
-    #[command(flatten)]
-    pub choice: ChoiceArgs,
-    #[command(flatten)]
-    pub picture: PictureArgs,
-    /// Write one offline page beside the pictures, as `attnviz html` does
-    #[arg(long)]
-    pub html: bool,
-    /// Folder that gets a folder per text
-    #[arg(short, long, value_name = "DIR", default_value = "notebooks-out")]
-    pub out: PathBuf,
-    /// Write into a folder that attnviz did not make
-    #[arg(long)]
-    pub force: bool,
-    /// How many links to list
-    #[arg(long, value_name = "N", default_value = "10")]
-    pub top: NonZeroUsize,
-    #[command(flatten)]
-    pub model: ModelArgs,
-    #[command(flatten)]
-    pub run: RunArgs,
-    #[command(flatten)]
-    pub talk: TalkArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    #[command(flatten)]
-    pub input: InputArgs,
-    /// Token ids from a .safetensors or .npz file: input_ids and, if there, attention_mask,
-    /// token_type_ids, decoder_input_ids and decoder_attention_mask, all [B,T]; padding is kept
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "pair", "spans", "global"])]
-    pub inputs: Option<PathBuf>,
-    /// What the decoder of an encoder-decoder reads, behind its start token; without it the
-    /// encoder alone is run
-    #[arg(long, value_name = "TEXT", conflicts_with = "inputs")]
-    pub target: Option<String>,
-    /// File to write, by its ending: .safetensors, .npz or .json
-    #[arg(short, long, value_name = "FILE")]
-    pub out: PathBuf,
-    /// Write one offline page of the attention beside the file, under its name with .html
-    #[arg(long, conflicts_with = "inputs")]
-    pub html: bool,
-    /// Overwrite the file
-    #[arg(long)]
-    pub force: bool,
-    /// Further stages, by layer: query,key,value,scores,context,head_output
-    #[arg(long, value_name = "STAGES", value_delimiter = ',')]
-    #[arg(value_parser = PossibleValuesParser::new(super::stages::FURTHER.map(|(name, _)| name)))]
-    pub include: Vec<String>,
-    #[command(flatten)]
-    pub model: ModelArgs,
-    #[command(flatten)]
-    pub run: RunArgs,
-    #[command(flatten)]
-    pub talk: TalkArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct InspectArgs {
-    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default)
-    #[arg(value_name = "MODEL", conflicts_with = "model")]
-    pub target: Option<String>,
-    /// Also count the floating-point operations of a pass over N tokens
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "128")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
-    pub flops: Option<u32>,
-    #[command(flatten)]
-    pub model: ModelArgs,
-    #[command(flatten)]
-    pub talk: TalkArgs,
-}
-
-#[derive(Debug, Args)]
-pub struct ConvertArgs {
-    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in`
-    #[arg(value_name = "MODEL")]
-    pub source: String,
-    /// Folder to write
-    #[arg(value_name = "OUT")]
-    pub out: PathBuf,
-    /// Number format of the floating-point tensors; as they are if not given
-    #[arg(long, value_name = "DTYPE")]
-    #[arg(value_parser = PossibleValuesParser::new(FloatType::NAMES.map(|(name, _)| name)))]
-    pub dtype: Option<String>,
-    /// Write into a folder that holds files, replacing those of the same names
-    #[arg(long)]
-    pub force: bool,
-    /// Another tokenizer: folder, tokenizer.json or vocab.txt
-    #[arg(long, value_name = "PATH", help_heading = "Model")]
-    pub tokenizer: Option<PathBuf>,
-    /// Another config.json
-    #[arg(long, value_name = "PATH", help_heading = "Model")]
-    pub config: Option<PathBuf>,
-    /// Where in the model's folder its files are
-    #[arg(long, value_name = "NAME", help_heading = "Model")]
-    pub subfolder: Option<String>,
-    /// Branch, tag or commit of a Hub model
-    #[arg(long, value_name = "NAME", help_heading = "Model")]
-    pub revision: Option<String>,
-    /// Hub access token, before HF_TOKEN
-    #[arg(long, help_heading = "Model")]
-    pub token: Option<String>,
-    #[command(flatten)]
-    pub talk: TalkArgs,
 }
 
 /// The version with what was built in.

@@ -13,6 +13,18 @@ pub struct ModelArgs {
     /// which writes
     #[arg(short, long)]
     pub model: Option<String>,
+    #[command(flatten)]
+    pub files: FilesArgs,
+    /// Head on top, where the checkpoint does not say
+    #[arg(long, value_name = "TASK")]
+    #[arg(value_parser = PossibleValuesParser::new(Task::NAMES.map(|(name, _)| name)))]
+    pub task: Option<String>,
+}
+
+/// Which of a model's files, and whose.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+#[command(next_help_heading = "Model")]
+pub struct FilesArgs {
     /// Another tokenizer: folder, tokenizer.json, vocab.txt, vocab.json or SentencePiece model
     #[arg(long, value_name = "PATH")]
     pub tokenizer: Option<PathBuf>,
@@ -28,8 +40,4 @@ pub struct ModelArgs {
     /// Hub access token, before HF_TOKEN
     #[arg(long)]
     pub token: Option<String>,
-    /// Head on top, where the checkpoint does not say
-    #[arg(long, value_name = "TASK")]
-    #[arg(value_parser = PossibleValuesParser::new(Task::NAMES.map(|(name, _)| name)))]
-    pub task: Option<String>,
 }

@@ -8,7 +8,7 @@ use attnviz::Task;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::{ModelArgs, RunArgs, TalkArgs};
+use super::{FilesArgs, ModelArgs, RunArgs, TalkArgs};
 
 pub const NOTES: &str = "\
 The page is the one that `attnviz html` writes, with a box to type into: choose among the models,
@@ -44,8 +44,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value = "20", help_heading = "Limits")]
     #[arg(value_parser = seconds)]
     pub read_timeout: Duration,
-    /// Folder, .safetensors or .bin file, Hub id, or `built-in` (the default); may be given again for
-    /// more models to choose from
+    /// Folder, .safetensors, .bin or .gguf file, Hub id, or `built-in` (the default); may be given
+    /// again for more models to choose from
     #[arg(short, long, help_heading = "Model")]
     pub model: Vec<String>,
     /// Another tokenizer, of a single model
@@ -105,15 +105,15 @@ impl ServeArgs {
                 found: format!("{} models", self.model.len()),
             });
         }
-        let of = |model: Option<String>| ModelArgs {
-            model,
+        let files = FilesArgs {
             tokenizer: self.tokenizer.clone(),
             config: self.config.clone(),
             subfolder: self.subfolder.clone(),
             revision: self.revision.clone(),
             token: self.token.clone(),
-            task: self.task.clone(),
         };
+        let task = self.task.clone();
+        let of = |model| ModelArgs { model, files: files.clone(), task: task.clone() };
         match self.model.is_empty() {
             true => Ok(vec![of(None)]),
             false => Ok(self.model.iter().map(|model| of(Some(model.clone()))).collect()),

@@ -14,7 +14,7 @@ use attnviz::tokens::Limit;
 use attnviz::{Error, Model, Result, Task};
 use serde_json::json;
 
-use super::args::{ModelArgs, RunArgs, StudyArgs, TextsArgs};
+use super::args::{FilesArgs, ModelArgs, RunArgs, StudyArgs, TextsArgs};
 use super::console::{Console, one_line};
 use super::prune::loss::Loss;
 use super::prune::texts::texts;
@@ -113,12 +113,14 @@ fn share(args: &StudyArgs, plan: &Plan, (before, now): (usize, usize)) -> String
 fn subject(args: &StudyArgs, plan: &Plan, console: &Console) -> Result<Subject> {
     let model = ModelArgs {
         model: plan.model.clone(),
-        revision: plan.revision.clone(),
-        tokenizer: plan.tokenizer.clone(),
+        files: FilesArgs {
+            revision: plan.revision.clone(),
+            tokenizer: plan.tokenizer.clone(),
+            ..FilesArgs::default()
+        },
         task: plan.task.and_then(|task| {
             Task::NAMES.iter().find(|(_, known)| *known == task).map(|(name, _)| (*name).into())
         }),
-        ..ModelArgs::default()
     };
     let run = RunArgs {
         truncate: plan.max_length.is_some(),
