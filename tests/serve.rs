@@ -221,6 +221,10 @@ fn a_masked_token_is_replaced_and_the_model_says_what_it_expects_there() {
     assert_eq!(masked["live"]["tokens"][0], json!({ "text": "[CLS]", "free": false }));
     assert_eq!(masked["live"]["masked"], json!([2]));
     assert_eq!(masked["notes"][0], "Replaced by [MASK]: cat.");
+    // in order and once, however they are asked for
+    let twice = server.run(json!({ "text": TEXT, "masked": [3, 2, 3] }));
+    assert_eq!(twice["live"]["masked"], json!([2, 3]));
+    assert_eq!(twice["notes"][0], "Replaced by [MASK]: cat, sat.");
     // words of the page do not tell what was masked
     assert!(!masked["sides"][0]["sheets"][0]["rows"]["words"].to_string().contains("cat"));
     // the same as typing the mask

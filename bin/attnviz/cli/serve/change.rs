@@ -1,5 +1,7 @@
 //! What is switched off or masked in a run.
 
+use std::collections::BTreeSet;
+
 use attnviz::picture::token_label;
 use attnviz::tokens::{Batch, Encoding};
 use attnviz::{Head, Intervention, Model, Result, Token};
@@ -40,7 +42,8 @@ impl Change {
             }
             change.off.push(one);
         }
-        for &position in masked {
+        let masked: BTreeSet<usize> = masked.iter().copied().collect();
+        for position in masked {
             let Some(token) = typed.tokens.get(position).filter(|token| !token.special) else {
                 let last = typed.len().saturating_sub(1);
                 let why =
