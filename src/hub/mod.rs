@@ -181,7 +181,7 @@ pub struct TokenizerFiles {
     /// `merges.txt`
     pub merges: Option<Asset>,
     /// A SentencePiece model: `sentencepiece.bpe.model`, `spm.model`, `spiece.model`,
-    /// `tokenizer.model`.
+    /// `tokenizer.model` or `sentencepiece.model`.
     pub pieces: Option<Asset>,
     /// `source.spm` of Marian, whose ids are in `vocab.json`
     pub source: Option<Asset>,
@@ -225,7 +225,7 @@ pub struct ModelFiles {
     pub generation: Option<Asset>,
     /// The weights: one file, or every shard that the index names.
     pub weights: Vec<Asset>,
-    /// `model.safetensors.index.json` where the weights are sharded.
+    /// `model.safetensors.index.json` or `pytorch_model.bin.index.json`, where the weights are sharded.
     pub index: Option<Asset>,
     /// The tokenizer's files.
     pub tokenizer: TokenizerFiles,

@@ -73,7 +73,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Opens a model by what a user would name it: a folder, a `.safetensors` or `.gguf`
+    /// Opens a model by what a user would name it: a folder, a `.safetensors`, `.bin` or `.gguf`
     /// file, a Hub id, or `built-in`. The environment's `HF_*` variables mean what they mean elsewhere.
     ///
     /// ```no_run
