@@ -99,6 +99,15 @@ fn classes_pairs_and_texts() {
     }
     assert!(!place.path("classes.run").exists());
 
+    // a head for some other classes makes room for one that knows them
+    let set =
+        fs::read_to_string(place.path("set.tsv")).expect("read").replace("\tgood\t", "\tfine\t");
+    fs::write(place.path("other.tsv"), set).expect("written");
+    let other = run(&["other", "--model", "classes", "--data", "other.tsv", "--epochs", "2"]);
+    let before = other["test"]["before"]["by"].as_str().expect("by");
+    assert!(before.starts_with("logistic regression on mean embeddings"), "{before}");
+    assert!(metric(&other, "before") > 0.9, "{other}");
+
     let found = run(&[
         "pairs",
         "--data",

@@ -8,7 +8,7 @@ use attnviz::output::write_file;
 use attnviz::picture::{Format, Style, TextEngine, chart};
 use attnviz::task::Reached;
 use attnviz::train::{Bench, Dropout, Gating, Penalty, Plan, Run, Schedule, Shape, Tune};
-use attnviz::{Error, LoadOptions, Model, Result};
+use attnviz::{Error, LoadOptions, Model, Result, Task};
 
 use super::args::{FinetuneArgs, ModelArgs, RunArgs};
 use super::console::Console;
@@ -86,10 +86,11 @@ fn begin(
 ) -> Result<Begun> {
     let original = session::files(&args.model, console)?;
     let start = bench.start(|to| lesson::start(data, &original, args.course.seed, to))?;
-    let lesson = Lesson::new(args, data, &Model::open(&start, options)?)?;
+    let model = Model::open(&start, options)?;
+    let lesson = Lesson::new(args, data, &model)?;
     bench.about(&lesson.about(args, &original))?;
     let against = data.map(|data| -> Result<_> {
-        let before = data.reached(&Model::open(&original, options)?, args)?;
+        let before = data.reached(&before(&model, &original, options)?, args)?;
         let other = args
             .against
             .as_ref()
@@ -97,6 +98,16 @@ fn begin(
         Ok((before, other.transpose()?))
     });
     Ok(Begun { start, lesson, against: against.transpose()? })
+}
+
+/// The model as it was: without its head where the start has a new one, which tells nothing yet.
+fn before(start: &Model, original: &ModelFiles, options: &LoadOptions) -> Result<Model> {
+    let model = Model::open(original, options)?;
+    let head = |model: &Model| (model.config().task, model.config().labels.clone());
+    if head(&model) == head(start) {
+        return Ok(model);
+    }
+    Model::open(original, &LoadOptions { task: Some(Task::Encoder), ..options.clone() })
 }
 
 /// Another model by its name.
