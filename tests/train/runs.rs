@@ -8,7 +8,9 @@ use attnviz::prune::{PruneOptions, StackHead, prune};
 use attnviz::select::Head;
 use attnviz::task::{Sample, Target, Written};
 use attnviz::tokens::Batch;
-use attnviz::train::{AdamW, Dropout, Examples, Gating, Penalty, Plan, Run, dropout, mean_loss};
+use attnviz::train::{
+    AdamW, Dropout, Examples, Gating, Penalty, Plan, Point, Run, dropout, mean_loss,
+};
 use attnviz::{Intervention, Model, Recorder, Stack};
 use candle_core::{Device, Tensor, Var};
 use candle_nn::optim::{AdamW as Theirs, Optimizer, ParamsAdamW};
@@ -107,6 +109,16 @@ fn a_run_that_goes_on_is_the_run_that_never_stopped() {
         // the state of another model
         let line = resumed(&plan, &fixture("goldens/bert_mlm"));
         assert!(line.contains("saved ") && line.contains("expected ["), "{line}");
+    }
+}
+
+#[test]
+fn what_a_run_has_seen_is_read_back_to_the_last_bit() {
+    for step in 0..2000u32 {
+        let loss = 7.0 * (f64::from(step) * 0.731).sin();
+        let point = Point { step: step.into(), loss, worth: -loss / 3.0, open: None };
+        let text = serde_json::to_string(&point).expect("JSON");
+        assert_eq!(serde_json::from_str::<Point>(&text).expect("a point"), point, "{text}");
     }
 }
 
