@@ -16,18 +16,6 @@ pub enum Against {
 }
 
 impl Against {
-    /// Whether both are the same but for the last digit, which a file may change.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        let close = |a: &[f64], b: &[f64]| {
-            let mut pairs = a.iter().zip(b);
-            a.len() == b.len() && pairs.all(|(a, b)| (a - b).abs() <= 1e-12 * a.abs().max(1.0))
-        };
-        match (self, other) {
-            (Self::Counts(a), Self::Counts(b)) | (Self::Scores(a), Self::Scores(b)) => close(a, b),
-            _ => false,
-        }
-    }
-
     /// How many items.
     pub fn items(&self) -> usize {
         match self {

@@ -75,11 +75,10 @@ impl Curve {
         let fractions = fractions.into_iter().flatten().filter_map(Value::as_f64);
         let want: Vec<f64> = std::iter::once(0.0).chain(fractions).collect();
         let found: Vec<f64> = self.points.iter().map(|point| point.fraction).collect();
-        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
         if self.cell != cell.to_string() {
             return Some(format!("its `cell` is `{}`", self.cell));
         }
-        if items == 0 || want.len() != found.len() || !want.iter().zip(&found).all(near) {
+        if items == 0 || want != found {
             return Some(format!("its `points` are of {items} items at {found:?}, not {want:?}"));
         }
         let off = |point: &Point| point.off.iter().collect::<BTreeSet<_>>().len();
@@ -238,7 +237,7 @@ impl Want<'_> {
             () if found.data.sha256 != about.data.sha256 => {
                 Some(other("set of texts", &found.data, &about.data))
             }
-            () if !found.against.is(&about.against) || found.heads != about.heads => {
+            () if (&found.against, found.heads) != (&about.against, about.heads) => {
                 Some("was made of other items or heads".into())
             }
             () => None,
