@@ -600,6 +600,16 @@ fn pictures_of_few_and_of_many_curves() {
     assert!(matches!(error, Err(Error::Array { .. })));
 }
 
+#[test]
+fn a_panel_without_a_score_is_called_by_its_strategy() {
+    let text = SMALL.replace("\"iterative\"", "\"greedy\"").replace("[0, 5]", "[0]");
+    let (plan, place) = (plan(&text).expect("plan"), TempDir::new().expect("folder"));
+    study(place.path(), &plan.cells(), &plan);
+    let table = merge(&plan, &Store::existing(place.path()).expect("store")).expect("table");
+    let titles: Vec<String> = table.chart().panels.into_iter().map(|panel| panel.title).collect();
+    assert_eq!(titles, ["gradient", "confidence", "greedy"]);
+}
+
 /// Pixels of a file, with their width.
 fn decoded(file: &[u8]) -> (Vec<[u8; 3]>, usize) {
     let mut decoder = png::Decoder::new(std::io::Cursor::new(file));

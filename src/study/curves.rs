@@ -29,8 +29,9 @@ impl Table {
     }
 
     fn without_score(&self) -> String {
-        let mut rows = self.rows.iter().filter(|row| row.masks == Masks::Chosen);
-        rows.find_map(|row| row.strategy).unwrap_or("random masks").to_owned()
+        let without = |row: &&Row| row.masks == Masks::Chosen && row.score.is_none();
+        let strategy = self.rows.iter().find(without).and_then(|row| row.strategy);
+        strategy.unwrap_or("random masks").to_owned()
     }
 
     fn lines(&self, score: Option<&String>) -> Vec<Line> {

@@ -4,7 +4,7 @@ The snippets and their ratings are those of Hutto and Gilbert, "VADER: A Parsimo
 for Sentiment Analysis of Social Media Text" (2014), from the source package of vaderSentiment 0.5 (MIT):
 
     pip download --no-deps --no-binary :all: vaderSentiment==0.5
-    python assets/studies/reviews.py vaderSentiment-0.5.zip reviews.tsv
+    python assets/reviews.py vaderSentiment-0.5.zip reviews.tsv
 
 Each was rated by twenty people from -4 to 4. Those whose mean is within 0.5 of 0 are left out, and so is
 every copy of a text; the order is shuffled with a fixed seed.
