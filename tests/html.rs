@@ -99,6 +99,10 @@ fn texts_layers_and_models_are_compared() {
     html(folder.path(), &["a cat", "--compare-model", "built-in", "--out", "c.html"])
         .assert()
         .success();
+    // the number of threads is set once for both models
+    let other = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/all-MiniLM-L6-v2-f16");
+    let two = ["a cat", "--compare-model", other, "--threads", "1", "--out", "d.html"];
+    html(folder.path(), &two).assert().success();
     assert_eq!(data(&folder.path().join("c.html"))["sides"].as_array().unwrap().len(), 2);
 }
 

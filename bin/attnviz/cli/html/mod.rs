@@ -97,7 +97,9 @@ fn other(
 ) -> Result<Option<Other>> {
     let named = |name: &String| ModelArgs { model: Some(name.clone()), ..ModelArgs::default() };
     let loaded = match args.compare_model.as_ref().map(named) {
-        Some(other) if other != args.model => Some(session::open(&other, &args.run, console)?.0),
+        Some(other) if other != args.model => {
+            Some(session::open_model(&other, &args.run, console)?)
+        }
         _ => None,
     };
     let (model, input) = match (&args.compare, &args.compare_model) {
